@@ -15,8 +15,8 @@ from modgap.core.checks import InputTypeError, InputValueError, check_count, req
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TwoTowerConfig, find_config
 from modgap.train.towers.encoders import load_source, load_weights, resolve_source
-from modgap.train.towers.image_encoders import EfficientNetLite, VisionNetwork
-from modgap.train.towers.text_encoders import TextNetwork
+from modgap.train.towers.image_encoders import EfficientNetLite, VisionEncoder
+from modgap.train.towers.text_encoders import TextEncoder
 
 
 class Tower(nn.Module):
@@ -202,8 +202,8 @@ def _perceptron(config: TowerConfig, dimension: int | None) -> tuple[nn.Module, 
 _BODIES: dict[str, Callable[[TowerConfig], nn.Module]] = {
     "resnet": _resnet,
     "efficientnet": EfficientNetLite,
-    "vision": VisionNetwork.from_config,
-    "encoder": TextNetwork.from_config,
+    "vision": VisionEncoder.from_config,
+    "encoder": TextEncoder.from_config,
 }
 
 

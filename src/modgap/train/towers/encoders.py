@@ -152,8 +152,8 @@ def load_weights(
 
 
 def _on_disk(path: Path, side: TowerSide) -> Encoder:
-    from modgap.train.towers.image_encoders import efficientnet, vision_encoder
-    from modgap.train.towers.text_encoders import text_encoder
+    from modgap.train.towers.image_encoders import efficientnet, open_vision_encoder
+    from modgap.train.towers.text_encoders import open_text_encoder
 
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
@@ -172,13 +172,15 @@ def _on_disk(path: Path, side: TowerSide) -> Encoder:
     takes_texts = (folder / TOKENIZER).is_file() and not (folder / PREPROCESSOR).is_file()
     if side == "image" and not takes_texts:
         config = (folder / CONFIG).read_text(encoding="utf-8")
-        return vision_encoder(str(path), folder, read_architecture(config))
+        return open_vision_encoder(str(path), folder, read_architecture(config))
 
     @contextmanager
     def place() -> Iterator[Path]:
         yield folder
 
-    return text_encoder(str(path), place, lambda name: (folder / name).read_text(encoding="utf-8"))
+    return open_text_encoder(
+        str(path), place, lambda name: (folder / name).read_text(encoding="utf-8")
+    )
 
 
 def _is_own(file: Path) -> bool:

@@ -91,7 +91,7 @@ def efficientnet_wheel(name: str) -> Encoder:
     return efficientnet(name, {"model_type": EFFICIENTNET, "name": name}, weights)
 
 
-class VisionNetwork(_OwnPixels):
+class VisionEncoder(_OwnPixels):
     """An image model of transformers: the row that it pools itself, or its class token.
 
     Models that give neither are averaged over the image. ``known`` says what its pixels are, and
@@ -104,7 +104,7 @@ class VisionNetwork(_OwnPixels):
         super().__init__(network, known["mean"], known["std"])
 
     @classmethod
-    def from_config(cls, config: TowerConfig) -> VisionNetwork:
+    def from_config(cls, config: TowerConfig) -> VisionEncoder:
         """The network with random weights, tried on a blank image of the tower's size."""
         transformers = require("transformers", EXTRA, "An image encoder")
         known = json.loads(config.architecture)
@@ -139,7 +139,7 @@ def _image_part(network: Any) -> Any:
     return getattr(network, "vision_model", network)
 
 
-def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
+def open_vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
     """From a folder of transformers with an image processor."""
     transformers = require("transformers", EXTRA, "An image encoder")
     try:
@@ -162,7 +162,7 @@ def vision_encoder(source: str, folder: Path, known: dict[str, Any]) -> Encoder:
     def weights() -> dict[str, Tensor]:
         with quiet(transformers):
             network = transformers.AutoModel.from_pretrained(str(folder), **TENSORS_ONLY)
-        made = VisionNetwork(_image_part(network.float()), architecture)
+        made = VisionEncoder(_image_part(network.float()), architecture)
         return {k: v.detach() for k, v in made.state_dict().items()}
 
     sizes = {"width": width, "architecture": json.dumps(architecture)}

@@ -28,7 +28,7 @@ from modgap.train.towers.encoders import (
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
 
 
-class TextNetwork(nn.Module):
+class TextEncoder(nn.Module):
     """A text model of transformers: the mean of its last states over the tokens of a caption."""
 
     def __init__(self, network: Any) -> None:
@@ -39,7 +39,7 @@ class TextNetwork(nn.Module):
         self.pad_token_id = getattr(network.config, "pad_token_id", None) or 0
 
     @classmethod
-    def from_config(cls, config: TowerConfig) -> TextNetwork:
+    def from_config(cls, config: TowerConfig) -> TextEncoder:
         """The network with random weights, as its architecture says."""
         transformers = require("transformers", EXTRA, "A text encoder")
         settings = transformers.AutoConfig.for_model(**json.loads(config.architecture))
@@ -59,7 +59,9 @@ class TextNetwork(nn.Module):
         return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
-def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], str]) -> Encoder:
+def open_text_encoder(
+    source: str, folder: Callable[[], Any], read: Callable[[str], str]
+) -> Encoder:
     """From what reads the text of a file, and a context manager that gives the folder."""
     known = read_architecture(read(CONFIG))
     transformers = require("transformers", EXTRA, "A text encoder")
@@ -79,7 +81,7 @@ def text_encoder(source: str, folder: Callable[[], Any], read: Callable[[str], s
     def weights() -> dict[str, Tensor]:
         with folder() as place, quiet(transformers):
             network = transformers.AutoModel.from_pretrained(str(place), **TENSORS_ONLY)
-        return {k: v.detach() for k, v in TextNetwork(network.float()).state_dict().items()}
+        return {k: v.detach() for k, v in TextEncoder(network.float()).state_dict().items()}
 
     sizes = {"width": settings.hidden_size, "vocab_size": settings.vocab_size}
     return Encoder(
@@ -106,4 +108,4 @@ def minilm() -> Encoder:
         with zipfile.ZipFile(archive) as files:
             return files.read(name).decode()
 
-    return text_encoder(MINILM, folder, read)
+    return open_text_encoder(MINILM, folder, read)
