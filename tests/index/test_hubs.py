@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hub_rows import DATA, FOREIGN, KEYED, N, X, Y, ranked, stored
-from index_services import IN_MEMORY, LIBRARIES, make_store
+from index_services import LIBRARIES, make_store
 from modgap import Embeddings
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
@@ -121,7 +121,6 @@ def test_plain_faiss_appends_the_one_to_raw_queries(tmp_path, mode, factory):
     np.testing.assert_allclose(scores, hits.scores, rtol=1e-4, atol=1e-4)
 
 
-@IN_MEMORY
 def test_without_its_bank_a_correction_searches_and_stores_nothing(store, tmp_path):
     correction = KEYED["row"]
     correction.save(tmp_path / "whole.safetensors")

@@ -245,7 +245,6 @@ def test_an_index_that_exists_is_refused_replaced_or_dropped(store):
         store.open(correction)
 
 
-@IN_MEMORY
 def test_another_correction_is_refused(store):
     build(store, CORRECTIONS["center"])
     with pytest.raises(InputValueError, match="another correction"):
@@ -388,7 +387,6 @@ def test_what_two_processes_add_is_all_there(kind, tmp_path):
         assert (index.count("image"), index.count("text")) == (20, 5)
 
 
-@IN_MEMORY
 def test_vectors_that_the_index_was_not_built_from_are_refused(store):
     build(store, CORRECTIONS["center"])
     with store.open(CORRECTIONS["center"]) as index:
