@@ -288,7 +288,7 @@ def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
         ({"ids": np.arange(N, dtype=np.uint64) + 2**63}, "below 2"),
     ],
 )
-@IN_MEMORY
+@pytest.mark.parametrize("store", ["memory", "pgvector", "lance"], indirect=True)
 def test_documents_that_cannot_be_used_are_refused_and_nothing_is_written(
     store, arguments, message
 ):
