@@ -24,7 +24,7 @@ _TRIES = 5
 
 # The newest format that this version reads. A file is written in the oldest format that says all
 # of it, so that older versions read what they understand and refuse the rest.
-FORMAT = 3
+FORMAT = 4
 
 # Those of safetensors that NumPy has; bfloat16 as the whole numbers that it is stored as.
 _DTYPES = {

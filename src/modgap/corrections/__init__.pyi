@@ -1,4 +1,5 @@
 from .affine import Affine
+from .background import Background, FewQueriesWarning, ForeignQueriesWarning
 from .bank import ForeignBankWarning, OwnQueriesWarning, own_keys
 from .base import (
     Corrector,
@@ -11,6 +12,7 @@ from .calibrate import Calibrate
 from .check import check_corrector
 from .correction import METRICS, Correction, FittedRows, Metric, Role, query_modalities
 from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
+from .expected_wrong import ExpectedWrong
 from .files import (
     correction_file_name,
     file_safe,
@@ -41,12 +43,16 @@ __all__ = [
     "METRICS",
     "METRIC_NAMES",
     "Affine",
+    "Background",
     "Calibrate",
     "Center",
     "Correction",
     "Corrector",
+    "ExpectedWrong",
+    "FewQueriesWarning",
     "FittedRows",
     "ForeignBankWarning",
+    "ForeignQueriesWarning",
     "Hubs",
     "Method",
     "Metric",

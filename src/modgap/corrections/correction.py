@@ -30,6 +30,7 @@ from modgap.core.results import Brief, changed, unchecked
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.core.text import same_text
 from modgap.corrections.affine import Affine, check_maps, slope, without_last
+from modgap.corrections.background import Background
 from modgap.corrections.hubs import HubMap, Hubs
 from modgap.moments import RowMoments
 
@@ -79,7 +80,8 @@ class Correction(Brief):
     rows it was fitted on and a hash of their means, the model's name if given. ``fitted`` holds
     the mean and variance of the rows of each modality that it was fitted on, ``fitted_queries``
     those of its queries where these are not its documents. With ``hubs`` documents and queries
-    have one more column, see `modgap.corrections.hubs`.
+    have one more column, see `modgap.corrections.hubs`. With a ``background`` the results of each
+    modality are merged by expected wrong results, see `modgap.corrections.background`.
 
     ``print(correction)`` says what it demands: columns, metric, and what to do with queries.
     """
@@ -92,6 +94,7 @@ class Correction(Brief):
     fitted: Mapping[str, FittedRows] = field(default_factory=dict)
     fitted_queries: Mapping[str, FittedRows] = field(default_factory=dict)
     hubs: Hubs | None = None
+    background: Background | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_modalities(self.names))
@@ -122,6 +125,11 @@ class Correction(Brief):
                 )
         if self.hubs is not None:
             self._check_hubs(self.hubs)
+        if self.background is not None and {*self.background.lists} != {*self.names}:
+            raise InputValueError(
+                f"A background must have a list for {' and '.join(self.names)}, got "
+                f"{' and '.join(self.background.lists)}."
+            )
 
     def _check_hubs(self, hubs: Hubs) -> None:
         if self.metric != "inner_product":
@@ -284,7 +292,7 @@ class Correction(Brief):
         about = {"method": "Chain", "steps": [dict(self.about), dict(second.about)]}
         return Correction(
             self.names, maps, second.metric, about, asking, self.fitted, self.fitted_queries,
-            second.hubs,
+            second.hubs, second.background,
         )  # fmt: skip
 
     def inverse(self) -> Correction:
@@ -361,9 +369,14 @@ class Correction(Brief):
         if self.hubs is not None:
             tensors |= self.hubs.tensors()
             header["hubs"] = self.hubs.header()
+        if self.background is not None:
+            tensors |= self.background.tensors()
+            header["background"] = self.background.header()
         # Version 1 of the format knew neither: it would take rows as given, and any query.
         new = self.queries != self.names or any(m.normalise for m in self.maps.values())
         file_format = 3 if self.hubs is not None else 2 if new else 1
+        if self.background is not None:
+            file_format = 4
         write_tensors(path, "correction", tensors, header, file_format=file_format)
         return None
 
@@ -386,11 +399,12 @@ class Correction(Brief):
                 }
                 for part in ("fitted", "fitted_queries")
             )
-            hubs = header.get("hubs")
+            hubs, background = header.get("hubs"), header.get("background")
             return cls(
                 tuple(header["names"]), maps, header["metric"], header["about"],
                 tuple(header.get("queries", ())), fitted, fitted_queries,
                 None if hubs is None else Hubs.of(hubs, tensors),
+                None if background is None else Background.read(background, tensors),
             )  # fmt: skip
         except InputError as error:
             raise InputValueError(f"{path} is not a whole correction. {error}") from error

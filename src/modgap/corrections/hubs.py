@@ -52,8 +52,8 @@ class Hubs(Brief):
     n_bank: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < check_finite(self.weight, "hubs") <= 1:
-            raise InputValueError(f"hubs must be above 0 and at most 1, got {self.weight}.")
+        if not 0 <= check_finite(self.weight, "hubs") <= 1:
+            raise InputValueError(f"hubs must be between 0 and 1, got {self.weight}.")
         check_count(self.neighbours, "neighbours")
         if self.bank is None:
             return

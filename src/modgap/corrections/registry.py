@@ -19,6 +19,7 @@ from modgap.corrections.correctors import (
     Shift,
     Whiten,
 )
+from modgap.corrections.expected_wrong import ExpectedWrong
 
 CORRECTORS: tuple[type[Corrector], ...] = (
     Calibrate,
@@ -28,6 +29,7 @@ CORRECTORS: tuple[type[Corrector], ...] = (
     OrthogonalShift,
     Whiten,
     Procrustes,
+    ExpectedWrong,
 )
 # An amount beyond these moves every row to where its modality cannot be told any more.
 _WIDEST = (-10.0, 10.0)
@@ -35,6 +37,7 @@ _SHARES = {
     ("OrthogonalShift", "explained_variance"),
     ("Whiten", "shrinkage"),
     ("Calibrate", "hubs"),
+    ("ExpectedWrong", "hubs"),
 }
 _MOST_NEIGHBOURS = 1_000
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from modgap.arrays import like, namespace, query_ranks
+from modgap.arrays import like, namespace, query_ranks, to_numpy
 from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_finite
 from modgap.core.drawing import Range, Ranges
 from modgap.core.results import (
@@ -21,6 +21,7 @@ from modgap.core.results import (
     spoken,
 )
 from modgap.corrections import Correction, Metric, query_modalities
+from modgap.corrections.list_background import Levels, ListBackground, list_background
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -62,12 +63,21 @@ class DrawnIndex:
     rows: Array
     groups: np.ndarray
     metric: Metric
+    background: tuple[ListBackground, ...] = ()
 
     @classmethod
     def of(
-        cls, data: Modalities, documents: Sequence[Array], home: np.ndarray, metric: Metric
+        cls,
+        data: Modalities,
+        documents: Sequence[Array],
+        home: np.ndarray,
+        metric: Metric,
+        correction: Correction | None = None,
     ) -> DrawnIndex:
-        """The index of these documents, one array for each modality."""
+        """The index of these documents, one array for each modality.
+
+        With a correction that has a background, its bank is searched for in this very index.
+        """
         held = []
         for place, g in enumerate(data.groups):
             # A group without a home is there with the first modality it has.
@@ -77,7 +87,20 @@ class DrawnIndex:
             held.append(np.flatnonzero((home[g] == place) | ((home[g] < 0) & first)))
         rows = [d[like(kept, d)] for d, kept in zip(documents, held, strict=True)]
         groups = np.concatenate([g[kept] for g, kept in zip(data.groups, held, strict=True)])
-        return cls(home, held, namespace(rows[0]).concat(rows), groups, metric)
+        found: tuple[ListBackground, ...] = ()
+        if correction is not None and correction.background is not None:
+            assert correction.hubs is not None
+            may_match = correction.hubs.keys is None
+            keys = [data.keys_of(name) for name in data.names]
+            found = tuple(
+                list_background(
+                    correction.hubs,
+                    [(to_numpy(part)[:, :-1], None if own is None else own[kept])],
+                    may_match=may_match,
+                )
+                for part, own, kept in zip(rows, keys, held, strict=True)
+            )
+        return cls(home, held, namespace(rows[0]).concat(rows), groups, metric, found)
 
     @property
     def shares(self) -> np.ndarray:
@@ -109,7 +132,7 @@ class DrawnIndex:
         scores = np.zeros((0, k))
         if len(asking):
             asked, itself = queries[like(asking, queries)], None if apart else own[asking]
-            best, scores = best_documents(asked, self.rows, k, self.metric, itself)
+            best, scores = self._best(asked, k, itself)
         # Where the index runs short, −1.
         short = ((0, 0), (0, k - best.shape[1]))
         best = np.pad(best, short, constant_values=-1)
@@ -123,8 +146,38 @@ class DrawnIndex:
             n_matches=matches[asking],
         )
 
+    def _best(
+        self, queries: Array, k: int, own: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Documents and scores of the k best; with a background, of the lists merged by it."""
+        if not self.background:
+            return best_documents(queries, self.rows, k, self.metric, own)
+        lists, expected, first = [], [], 0
+        for part, found in zip(self.held, self.background, strict=True):
+            if not len(part):
+                continue
+            rows = self.rows[first : first + len(part)]
+            itself = None
+            if own is not None:
+                within = (own >= first) & (own < first + len(part))
+                itself = np.where(within, own - first, -1)
+            best, scores = best_documents(queries, rows, max(k, found.places), self.metric, itself)
+            levels = Levels.of(scores, found.places)
+            expected.append(found.expected(levels.heights(scores, found.slope)))
+            lists.append((np.where(best < 0, -1, best + first), scores))
+            first += len(part)
+        order = np.argsort(np.hstack(expected), axis=1, kind="stable")[:, :k]
+        every = (np.hstack([one[place] for one in lists]) for place in (0, 1))
+        best, scores = (np.take_along_axis(part, order, axis=1) for part in every)
+        return best, scores
+
     def ranks(self, queries: Array, groups: np.ndarray) -> np.ndarray:
         """How many documents of other groups come before each query's best match."""
+        if self.background:
+            # Every document is asked for, and those of other groups are counted.
+            best, _ = self._best(queries, self.rows.shape[0], None)
+            match = (self.groups[best] == groups[:, None]) & (best >= 0)
+            return np.asarray(np.argmax(match, axis=1))
         Q, D = rows_to_multiply(queries, self.rows, self.metric)
         return query_ranks(Q, D, (groups, self.groups), document_bias(D, self.metric))
 
@@ -136,6 +189,7 @@ def drawn_indexes(
     repeats: int,
     metric: Metric,
     seed: int,
+    correction: Correction | None = None,
 ) -> Iterator[DrawnIndex]:
     """One index after the other; at equal shares a group changes its modality from draw to draw."""
     rng = np.random.default_rng(seed)
@@ -145,7 +199,7 @@ def drawn_indexes(
             home = np.where(home < 0, home, (home + 1) % len(shares))
         else:
             home = _assign(data, shares, rng)
-        yield DrawnIndex.of(data, documents, home, metric)
+        yield DrawnIndex.of(data, documents, home, metric, correction)
 
 
 def _assign(data: Modalities, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:

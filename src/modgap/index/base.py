@@ -41,7 +41,8 @@ from modgap.index.stored_vectors import (
     vector_names,
 )
 from modgap.io import Embeddings
-from modgap.search import Hits
+from modgap.search import Hits, merge
+from modgap.search.merging import NO_BACKGROUND
 
 BATCH_ROWS = 4096
 # One graph of all modalities is measured with so many queries.
@@ -241,7 +242,13 @@ class VectorIndex(ABC):
         return {name: self._store(rows, name, None, progress) for name, rows in sources.items()}
 
     def search(
-        self, queries: Any, modality: str | None = None, k: int = 10, only: str | None = None
+        self,
+        queries: Any,
+        modality: str | None = None,
+        k: int = 10,
+        only: str | None = None,
+        *,
+        at_most: float | None = None,
     ) -> Hits:
         """The k best documents of each raw query, best first.
 
@@ -256,6 +263,9 @@ class VectorIndex(ABC):
             How many documents to find.
         only : str, optional
             Restrict the results to documents of this modality.
+        at_most : float, optional
+            Leave out results with more expected wrong results than this, with a correction that
+            has a background, as ``ExpectedWrong`` makes it.
 
         Returns
         -------
@@ -268,6 +278,8 @@ class VectorIndex(ABC):
         if only is not None:
             check_choice(only, "only", self.names)
         k = check_count(k, "k")
+        if at_most is not None and vector.correction.background is None:
+            raise InputValueError(NO_BACKGROUND)
         rows = to_numpy(queries)
         rows = rows[None] if rows.ndim == 1 else rows
         mapped = vector.query(rows, modality)
@@ -276,7 +288,10 @@ class VectorIndex(ABC):
         tell(self.monitor, f"{modality} queries", rows)
         if self._note is None:
             return to_hits([[] for _ in mapped], k, self._score, "int")
-        found = self._hits(vector, mapped, k, only, exact=False)
+        if vector.correction.background is None:
+            found = self._hits(vector, mapped, k, only, exact=False)
+        else:
+            found = self._judged_hits(vector, mapped, k, only, at_most)
         # −∞ stands for a hit that is missing.
         bad = np.flatnonzero(np.any(np.isnan(found.scores) | (found.scores == np.inf), axis=1))
         if len(bad):
@@ -306,6 +321,26 @@ class VectorIndex(ABC):
                 ):
                     line += hits
         return to_hits(found, k, self._score, self._note["id_type"])
+
+    def _judged_hits(
+        self,
+        vector: StoredVector,
+        mapped: np.ndarray,
+        k: int,
+        only: str | None,
+        at_most: float | None,
+    ) -> Hits:
+        """Each modality searched on its own, merged by expected wrong results."""
+        background = vector.correction.background
+        assert background is not None
+        asked = self.names if only is None else (only,)
+        wanted = {name: max(k, background.list_of(name).places) for name in asked}
+        lists = {
+            name: self._hits(vector, mapped, n, name, exact=False) for name, n in wanted.items()
+        }
+        if not any(found.ids.shape[1] for found in lists.values()):
+            return next(iter(lists.values()))
+        return merge(lists, k, background, at_most=at_most)
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""

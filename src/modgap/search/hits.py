@@ -21,11 +21,19 @@ class Hits(Result):
 
     A larger score is a nearer document. Where a query has fewer than k results, the id is None,
     the score −∞ and the modality empty.
+
+    ``expected_wrong`` (n, k) is how many wrong results to expect that are at least as good; None
+    where nobody knows. ``chance`` (n,) is the share of queries without any match whose best result
+    looks as good. ``least`` is the smallest number of expected wrong results that the bank tells:
+    smaller ones are shown as less than that.
     """
 
     ids: np.ndarray
     scores: np.ndarray
     modalities: np.ndarray
+    expected_wrong: np.ndarray | None = None
+    chance: np.ndarray | None = None
+    least: float = 0.0
 
     def _brief(self) -> str:
         n, k = self.ids.shape
@@ -42,12 +50,24 @@ class Hits(Result):
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """One line for each result; queries are numbered from ``first_query``, or have labels."""
         lines = []
+        expected = self.expected_wrong
         for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
             for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
                 if key is not None:  # an approximate search may find fewer
                     asked: str | int = first_query + query
                     if labels:
                         asked = shorten(labels[query], _LABEL, placeholder="…")
-                    cells = (asked, place, key, name, f"{score:.6f}")
+                    cells = [asked, place, key, name, f"{score:.6f}"]
+                    if expected is not None:
+                        cells.append(self._shown(float(expected[query, place - 1])))
                     lines.append(tuple(map(str, cells)))
-        return ("query", "place", "id", "modality", "score"), lines
+        header = ("query", "place", "id", "modality", "score")
+        return header if expected is None else (*header, "expected wrong"), lines
+
+    def _shown(self, expected: float) -> str:
+        return f"< {self.least:.2g}" if expected < self.least else f"{expected:.2g}"
+
+    @property
+    def nothing_found(self) -> np.ndarray:
+        """Which queries have no result, (n,)."""
+        return np.asarray(np.all(np.isneginf(self.scores), axis=1))

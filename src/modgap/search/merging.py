@@ -1,8 +1,9 @@
-"""One calibrated ranking from modality-filtered searches of the vectors as they are."""
+"""One ranking from the results of several lists: by expected wrong results, or calibrated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from modgap.arrays import to_numpy
 from modgap.core.checks import Array, InputValueError, check_choice, check_count
 from modgap.core.door import check_rows
 from modgap.corrections import Correction
+from modgap.corrections.background import Background, best_first
+from modgap.corrections.list_background import PLACES, Levels
+from modgap.search.exact import best_documents
 from modgap.search.hits import Hits
 
 # Ids and scores of one search, (n, k) each, or what an index returned.
@@ -18,6 +22,170 @@ Found = tuple[Any, Any] | Hits
 
 
 def merge(
+    hits_by_list: Mapping[str, Found],
+    k: int = 10,
+    background: Background | None = None,
+    *,
+    at_most: float | None = None,
+) -> Hits:
+    """The k best of several lists, by expected wrong results; hits may come from any engine.
+
+    Each list needs the best 30 results of every query, or all where it has fewer documents.
+
+    Parameters
+    ----------
+    hits_by_list : mapping of str to Hits or (ids, scores)
+        The results of each list, (n, k') each, best first; larger scores are nearer. A list may be
+        a modality, a lexical engine, or vectors of an older model.
+    k : int
+        How many results of each query to return.
+    background : Background, optional
+        What a bank of queries found in the same lists. Without it, expected wrong results are a
+        guess on the safe side: too large, by up to ten times.
+    at_most : float, optional
+        Leave out results with more expected wrong results than this. Where the best result looks
+        like those of queries without a match, nothing is left.
+
+    Returns
+    -------
+    Hits
+        With ``expected_wrong``; ``modalities`` name the list of each result. Scores are those of
+        the lists and not comparable between them.
+    """
+    check_count(k, "k")
+    lists = {name: _as_given(found, name) for name, found in hits_by_list.items()}
+    lists = {name: found for name, found in lists.items() if found[1].shape[1]}
+    if not lists:
+        raise InputValueError("merge needs the hits of at least one list.")
+    sizes = {len(ids) for ids, _ in lists.values()}
+    if len(sizes) > 1:
+        raise InputValueError(
+            f"Every list must have a line for each query, got {' and '.join(map(str, sizes))}."
+        )
+    if at_most is not None:
+        if background is None:
+            raise InputValueError("at_most needs a background: fit one with a bank of queries.")
+        background.check_at_most(at_most, len(lists))
+    expected, heights = {}, {}
+    for name, (_, scores) in lists.items():
+        if background is None:
+            levels = Levels.of(scores, min(PLACES, scores.shape[1]))
+            high = levels.heights(scores, levels.usual_slope())
+            expected[name] = PLACES * np.exp(-high)
+        else:
+            expected[name], high = background.judged(scores, name)
+        heights[name] = high[:, 0]
+    chance = None
+    if background is not None:
+        best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
+        chance = background.chance(best, heights)
+    every = np.hstack([len(lists) * expected[name] for name in lists])
+    scores = np.hstack([scores for _, scores in lists.values()])
+    names = np.hstack(
+        [np.where(np.isneginf(s), "", name).astype(object) for name, (_, s) in lists.items()]
+    )
+    order = np.argsort(every, axis=1, kind="stable")[:, :k]
+    ids, scores, names, every = (
+        np.take_along_axis(part, order, axis=1)
+        for part in (_joined([ids for ids, _ in lists.values()]), scores, names, every)
+    )
+    least = 0.0 if background is None else background.least * len(lists)
+    found = Hits(ids, scores, names, every, chance, least)
+    return found if at_most is None else _cut(found, at_most)
+
+
+def _cut(hits: Hits, at_most: float) -> Hits:
+    """The results with at most so many expected wrong ones.
+
+    Of queries without a match, 1 − e^(−at_most) have a wrong result that good. Where the first
+    result looks no better than theirs, by level and height together, nothing is kept; else the
+    first always is.
+    """
+    assert hits.expected_wrong is not None
+    assert hits.chance is not None
+    kept = hits.expected_wrong <= at_most
+    kept[:, 0] = True
+    kept &= (hits.chance <= -np.expm1(-at_most))[:, None] & np.isfinite(hits.scores)
+    return replace(
+        hits,
+        ids=np.where(kept, hits.ids.astype(object), np.array(None)),
+        scores=np.where(kept, hits.scores, -np.inf),
+        modalities=np.where(kept, hits.modalities, ""),
+        expected_wrong=np.where(kept, hits.expected_wrong, np.inf),
+    )
+
+
+def _joined(ids: list[np.ndarray]) -> np.ndarray:
+    if len({part.dtype.kind for part in ids}) > 1:  # NumPy would turn whole numbers into text
+        ids = [part.astype(object) for part in ids]
+    return np.hstack(ids)
+
+
+def _as_given(found: Found, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and scores of one list."""
+    ids, scores = (found.ids, found.scores) if isinstance(found, Hits) else found
+    ids, scores = np.asarray(ids), np.asarray(scores, dtype=np.float64)
+    if ids.ndim != 2 or ids.shape != scores.shape:
+        raise InputValueError(
+            f"The hits of {name} must be ids and scores with one line for each query, got shapes "
+            f"{ids.shape} and {scores.shape}."
+        )
+    return ids, best_first(scores, f"The scores of {name}") if scores.size else scores
+
+
+def search_corrected(
+    correction: Correction,
+    queries: Array,
+    documents: Mapping[str, Array],
+    k: int = 10,
+    *,
+    modality: str | None = None,
+    at_most: float | None = None,
+) -> Hits:
+    """The k best of corrected documents of all modalities, exactly, for raw queries.
+
+    Parameters
+    ----------
+    correction : Correction
+        The one that mapped the documents; it maps the queries.
+    queries : (n, d) array
+        Query vectors as the model gives them.
+    documents : mapping of str to (m, d) arrays
+        Corrected documents of each modality. Results have their row numbers as ids.
+    k : int
+        How many results of each query to return.
+    modality : str, optional
+        The modality of the queries; may be left out where the correction serves only one.
+    at_most : float, optional
+        Leave out results with more expected wrong results than this; for a correction with a
+        background, as ``ExpectedWrong`` makes it.
+    """
+    check_count(k, "k")
+    (asking,) = (modality,) if modality else correction.queries
+    asked = correction.apply(queries, asking, role="query")
+    background = correction.background
+    if background is None:
+        if at_most is not None:
+            raise InputValueError(NO_BACKGROUND)
+        found = [(name, best_documents(asked, rows, k, correction.metric)) for name, rows in
+                 documents.items()]  # fmt: skip
+        names = [np.full(rows.shape, name, dtype=object) for name, (rows, _) in found]
+        ids, scores = (np.hstack([part[place] for _, part in found]) for place in (0, 1))
+        return best_of(ids, scores, np.hstack(names), k)
+    lists = {
+        name: best_documents(asked, rows, max(k, background.list_of(name).places), "inner_product")
+        for name, rows in documents.items()
+    }
+    return merge(lists, k, background, at_most=at_most)
+
+
+NO_BACKGROUND = (
+    "Expected wrong results need a background, and this correction has none. Fit one that has: "
+    "modgap fit … --method expected-wrong (in Python, ExpectedWrong().fit(X, Y))."
+)
+
+
+def merge_corrected(
     correction: Correction,
     queries: Array,
     modality: str,
@@ -80,17 +248,15 @@ def merge(
         # Where a search found fewer than k, the score is −∞ and there is no document to name.
         names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
     if not ids:
-        raise InputValueError("merge needs the hits of at least one modality.")
-    kinds = {part.dtype.kind for part in ids}
-    if len(kinds) > 1:  # NumPy would turn whole numbers into text
-        ids = [part.astype(object) for part in ids]
-    return best_of(np.hstack(ids), np.hstack(scores), np.hstack(names), k)
+        raise InputValueError("merge_corrected needs the hits of at least one modality.")
+    return best_of(_joined(ids), np.hstack(scores), np.hstack(names), k)
 
 
 def best_of(ids: np.ndarray, scores: np.ndarray, names: np.ndarray, k: int) -> Hits:
     """The k best entries of each line; equal scores keep the order they came in."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return Hits(*(np.take_along_axis(part, order, axis=1) for part in (ids, scores, names)))
+    ids, scores, names = (np.take_along_axis(part, order, axis=1) for part in (ids, scores, names))
+    return Hits(ids, scores, names)
 
 
 def _pair(found: Found, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,93 @@
+"""The corrector that leaves vectors as they are and merges modalities by expected wrong results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_finite
+from modgap.core.results import changed
+from modgap.corrections.affine import Affine
+from modgap.corrections.background import Background, check_list_size, hub_neighbours
+from modgap.corrections.bank import check_bank, with_hubs
+from modgap.corrections.base import Corrector
+from modgap.corrections.correction import Correction
+from modgap.corrections.hubs import MAX_BANK
+from modgap.corrections.list_background import ListBackground, list_background
+from modgap.io import Embeddings, Modalities
+from modgap.moments import RowMoments
+
+
+class ExpectedWrong(Corrector):
+    """Rank documents of all modalities by how many wrong ones to expect at least as good.
+
+    Vectors stay as they are, at unit length, with one more column for ``hubs``: that share of a
+    document's hubness is subtracted from its cosine. Each modality is searched on its own, and the
+    results are merged by expected wrong results, see `modgap.corrections.background`.
+
+    It needs no pairs, and no mean or spread that grows stale: documents unlike those it was fitted
+    on change nothing. It needs a bank of 100 queries or more of the kind that will be asked; by
+    default the rows that ask are the bank. One index answers with one search for each modality.
+
+    Ranks by inner product within a modality, and serves the queries of one.
+    """
+
+    metric = "inner_product"
+
+    def __init__(self, hubs: float = 0.25) -> None:
+        self.hubs = hubs
+
+    def _check_params(self) -> None:
+        if not 0 <= check_finite(self.hubs, "hubs") <= 1:
+            raise InputValueError(f"hubs must be between 0 and 1, got {self.hubs}.")
+
+    @property
+    def serves_one(self) -> bool:
+        """Whether the queries of one modality only are served: the bank holds those of one."""
+        return True
+
+    @property
+    def needs_bank(self) -> bool:
+        """Whether it takes a bank of queries: always."""
+        return True
+
+    def _maps_of(self, sides: Mapping[str, RowMoments]) -> dict[tuple[str, str], Affine]:
+        return {(side, "document"): Affine.fitted(len(rows.mean)) for side, rows in sides.items()}
+
+    def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
+        if bank is not None:
+            check_bank(self.correction_, bank, data)
+        (asking,) = self.correction_.queries
+        source = data.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
+        neighbours = hub_neighbours(min(source.n_rows, MAX_BANK))
+        hubs = with_hubs(self.correction_, data, self.hubs, neighbours, bank)
+        self.correction_ = changed(hubs, background=background_of(hubs, data))
+
+
+def background_of(correction: Correction, data: Modalities) -> Background:
+    """What the bank of a correction finds in the documents of each modality."""
+    lists = {}
+    for name, side in data.sides.items():
+        check_list_size(side.n_rows, name)
+        lists[name] = list_of_batches(correction, name, side.batches(), data.keys_of(name))
+    return Background(lists)
+
+
+def list_of_batches(
+    correction: Correction, name: str, batches: Iterator[Array], keys: np.ndarray | None
+) -> ListBackground:
+    """That of the documents of one modality, as the model gives them, in batches."""
+    hubs, affine = correction.hubs, correction.affine(name)
+    assert hubs is not None
+
+    def mapped() -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        first = 0
+        for batch in batches:
+            rows = to_numpy(affine.mapped(batch, name))
+            yield rows, None if keys is None else keys[first : first + len(rows)]
+            first += len(rows)
+
+    # Where nobody knows which documents are a query's own, some may be its matches.
+    return list_background(hubs, mapped(), may_match=hubs.keys is None)

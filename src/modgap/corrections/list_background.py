@@ -1,0 +1,297 @@
+"""Expected wrong results: how many documents that are no match score at least as well as a hit.
+
+How it works, for one list of results (the documents of one modality, a lexical engine):
+
+1. A query's level is its r-th best score there, r = 30. Its slope says how fast scores rise above
+   that level; the first three results may be matches and are left out of it.
+2. A hit's height U is its score above the level, in units of the geometric mean of the query's
+   slope and that of all queries. So scores of different queries and lists can be compared.
+3. A bank holds unlabelled queries of the kind that will be asked. E is how many documents a query
+   of the bank has at this height or above, on average. BLAST calls this an E-value.
+4. Few documents lie far above the level; there log E goes on as a straight line.
+
+A hit of E = 0.1 is one that a query without any match would show once in ten times. Lists are
+merged by E. It needs the best 30 of each list, and no pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from modgap.arrays import row_blocks, rows_per_block
+from modgap.core.checks import InputValueError, check_all_finite
+from modgap.core.results import Brief
+from modgap.corrections.hubs import Hubs
+
+# The level of a query is its score at this place; a small list has half of its documents above it.
+PLACES, LEAST_PLACES = 30, 6
+# The first three results may be matches: the slope starts after them.
+_FIRST = 4
+# Heights that are kept of each query of the bank.
+_DEPTH = 2 * PLACES
+# Results of so many bank queries carry the least E that can be asked for.
+LEAST_SEEN = 5
+# A slope is at least this share of the usual one: all scores of a query may be equal.
+_FLATTEST = 0.01
+_STEEP = 10.0  # where the line beyond the highest heights starts: E of ten documents
+_DRAWS = 500
+# So many standard deviations from the bank's queries: another kind of query.
+_FOREIGN_DEVIATIONS = 2.5
+
+
+def places_of(n_documents: int) -> int:
+    """r: the place whose score is the level of a query."""
+    return PLACES if n_documents >= 2 * PLACES else max(LEAST_PLACES, n_documents // 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What the best scores of queries say of each query: level, slope, and their mean score."""
+
+    level: np.ndarray
+    slope: np.ndarray
+    mean: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, places: int) -> Levels:
+        """Those of scores (n, k), best first, −∞ where a query has fewer results."""
+        n = len(scores)
+        level, slope, mean = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
+        found = np.sum(np.isfinite(scores), axis=1)
+        for count in np.unique(found[found > 0]):
+            asked = found == count
+            last = places if count >= places else max(min(LEAST_PLACES, count), count // 2)
+            best = scores[asked, :last]
+            level[asked], mean[asked] = best[:, -1], best.mean(axis=1)
+            if last >= _FIRST:
+                ranks = np.arange(_FIRST, last + 1)
+                rise = np.mean(best[:, _FIRST - 1 :] - best[:, -1:], axis=1)
+                slope[asked] = rise / np.mean(np.log(last / (ranks - 0.5)))
+        return cls(level, slope, mean)
+
+    def usual_slope(self) -> float:
+        """The geometric mean of the slopes above zero."""
+        known = self.slope[self.slope > 0]
+        return float(np.exp(np.mean(np.log(known)))) if len(known) else 1.0
+
+    def heights(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
+        """U of scores (n, k) of the same queries."""
+        own = np.where(np.isnan(self.slope), usual_slope, self.slope)
+        unit_height = np.sqrt(np.maximum(own, _FLATTEST * usual_slope) * usual_slope)
+        with np.errstate(invalid="ignore"):
+            heights = (scores - self.level[:, None]) / unit_height[:, None]
+        return np.where(np.isnan(heights), -np.inf, heights)
+
+
+@dataclass(frozen=True, eq=False)
+class ListBackground(Brief):
+    """What the bank found in one list.
+
+    ``places`` is r, ``slope`` the usual one, ``n_documents`` how many the list had. ``heights``
+    (b, ≤ 60) are those of each bank query's best results, highest first, −∞ where there are fewer;
+    own ones are left out. ``best`` (b,) are their best scores. ``level`` and ``spread`` hold mean
+    and standard deviation of the queries' mean score and log slope. ``matched`` (b,) marks queries
+    whose best document may be a match: the document's best query is this one. It is None where the
+    bank has no matches in the list.
+    """
+
+    places: int
+    slope: float
+    n_documents: int
+    heights: np.ndarray
+    best: np.ndarray
+    level: np.ndarray
+    spread: np.ndarray
+    matched: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.best.shape != (len(self.heights),):
+            raise InputValueError("A background must have one best score for each query.")
+        check_all_finite(np.array([self.slope, *self.level, *self.spread]), "A background")
+        if np.any(np.isnan(self.heights)) or self.heights.ndim != 2 or not self.heights.size:
+            raise InputValueError("The heights of a background must be a matrix of numbers.")
+
+    @classmethod
+    def of_scores(
+        cls, scores: np.ndarray, n_documents: int, matched: np.ndarray | None = None
+    ) -> ListBackground:
+        """From the best scores (b, k) of each bank query, best first, own results left out."""
+        places = places_of(n_documents)
+        levels = Levels.of(scores, places)
+        slope = levels.usual_slope()
+        heights = levels.heights(scores, slope)[:, :_DEPTH].astype(np.float32)
+        known = np.isfinite(levels.mean)
+        spreads = np.log(levels.slope[levels.slope > 0])
+        level, spread = (
+            np.array([np.mean(of), np.std(of)]) if len(of) else np.zeros(2)
+            for of in (levels.mean[known], spreads)
+        )
+        best = np.where(np.isfinite(scores[:, 0]), scores[:, 0], np.nanmin(levels.mean))
+        return cls(places, slope, n_documents, heights, best, level, spread, matched)
+
+    @property
+    def n_queries(self) -> int:
+        """b, the queries of the bank."""
+        return len(self.heights)
+
+    def expected(self, heights: np.ndarray) -> np.ndarray:
+        """E of these heights."""
+        log_e = self._curve(heights, self._every)
+        if self._unmatched is not None:
+            log_e = (log_e + self._curve(heights, self._unmatched)) / 2
+        return np.where(np.isneginf(heights), np.inf, np.exp(log_e))
+
+    @cached_property
+    def _every(self) -> np.ndarray:
+        return np.sort(self.heights[np.isfinite(self.heights)].astype(np.float64))[::-1]
+
+    @cached_property
+    def _unmatched(self) -> np.ndarray | None:
+        """The heights without results that may be matches."""
+        if self.matched is None or not self.matched.any():
+            return None
+        kept = self.heights.astype(np.float64)
+        kept[self.matched, 0] = -np.inf
+        return np.sort(kept[np.isfinite(kept)])[::-1]
+
+    def _curve(self, heights: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """log E from the known heights, highest first, and along a line on either side."""
+        b, n = self.n_queries, len(known)
+        log_e = np.log((np.arange(1, n + 1) + 0.5) / b)
+        # Deeper than this some query's results are not known.
+        deep = n - 1
+        if np.all(np.isfinite(self.heights[:, -1])):
+            floor = float(np.max(self.heights[:, -1]))
+            deep = max(int(np.searchsorted(-known, -floor, side="right")) - 1, 0)
+        top = min(max(LEAST_SEEN, b // 10), n) - 1
+        ten = min(max(round(_STEEP * b), 2 * (top + 1)), deep + 1) - 1
+        inner = np.interp(-heights, -known, log_e)
+        above = log_e[top] + self._line(known, log_e, top, ten) * (heights - known[top])
+        below = log_e[deep] + self._line(known, log_e, ten, deep) * (heights - known[deep])
+        found = np.where(heights > known[top], above, inner)
+        return np.where(heights < known[deep], below, found)
+
+    @staticmethod
+    def _line(known: np.ndarray, log_e: np.ndarray, first: int, second: int) -> float:
+        rise = known[first] - known[second]
+        # Without a bank log E falls by 1 a unit of height.
+        return float((log_e[first] - log_e[second]) / rise) if rise > 1e-9 else -1.0
+
+    def height_at(self, expected: float) -> float:
+        """The height with this E."""
+        low, high = float(self._every[-1]) - 50.0, float(self._every[0]) + 50.0
+        for _ in range(80):
+            middle = (low + high) / 2
+            if float(self.expected(np.array([middle]))[0]) > expected:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def interval(self, expected: float, seed: int = 0) -> tuple[float, float, int]:
+        """95 % interval of E where it is said to be ``expected``, and the queries that carry it.
+
+        The bank's queries are drawn anew. Fewer than five that carry it say too little.
+        """
+        seen = self._every[min(LEAST_SEEN, len(self._every)) - 1]
+        height = min(self.height_at(expected), float(seen))
+        counts = np.sum(self.heights >= height, axis=1).astype(np.float64)
+        rng = np.random.default_rng(seed)
+        drawn = counts[rng.integers(0, len(counts), (_DRAWS, len(counts)))].mean(axis=1)
+        off = np.quantile((drawn + 0.5 / len(counts)) / (counts.mean() + 0.5 / len(counts)),
+                          (0.025, 0.975))  # fmt: skip
+        return float(expected * off[0]), float(expected * off[1]), int(np.sum(counts > 0))
+
+    def surprise(self, heights: np.ndarray, best: np.ndarray) -> np.ndarray:
+        """How unlike the best result of a query without a match: height and level together, (n,).
+
+        −log E of the highest result, plus its score in standard deviations above the best scores
+        of the bank. The level alone tells a foreign topic, E alone a hit that stands out.
+        """
+        deviation = float(np.std(self.best))
+        above = (best - np.mean(self.best)) / deviation if deviation > 0 else np.zeros(len(best))
+        return np.asarray(above - np.log(self.expected(heights)))
+
+    def foreign_share(self, levels: Levels) -> float:
+        """The share of queries that lie far from the bank's in mean score or log slope."""
+        far = np.zeros(len(levels.mean), dtype=bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for values, (mean, deviation) in (
+                (levels.mean, self.level),
+                (np.log(levels.slope), self.spread),
+            ):
+                if deviation > 0:
+                    far |= np.abs(values - mean) > _FOREIGN_DEVIATIONS * deviation
+        return float(far.mean())
+
+
+def list_background(
+    hubs: Hubs,
+    batches: Iterable[tuple[np.ndarray, np.ndarray | None]],
+    *,
+    may_match: bool = False,
+) -> ListBackground:
+    """What the bank of ``hubs`` finds in batches of mapped documents, each with its keys or None.
+
+    A query of the bank is left out of the hubness that its own score is compared with.
+    """
+    bank = hubs.check_bank().astype(np.float32)
+    b = len(bank)
+    scores = np.full((b, 0), -np.inf, dtype=np.float32)
+    owners = np.zeros((b, 0), dtype=np.int64)
+    n_documents = 0
+    for rows, given in batches:
+        for block in row_blocks(len(rows), rows_per_block(b, 4)):
+            own = None if given is None else given[block]
+            found = _bank_scores(hubs, bank, rows[block], own)
+            numbers = n_documents + np.arange(found.shape[1])
+            scores, owners = _best_of_both(scores, owners, found, numbers)
+            n_documents += found.shape[1]
+    matched = _mutual_best(scores, owners) if may_match else None
+    return ListBackground.of_scores(scores.astype(np.float64), n_documents, matched)
+
+
+def _bank_scores(
+    hubs: Hubs, bank: np.ndarray, rows: np.ndarray, keys: np.ndarray | None
+) -> np.ndarray:
+    """Scores (b, m) of the bank's queries less their documents' hubness without that query."""
+    scores = bank @ rows.astype(np.float32).T
+    if keys is not None and hubs.keys is not None:
+        scores[hubs.keys[:, None] == keys[None, :]] = -np.inf
+    if not hubs.weight:
+        return scores
+    k = hubs.neighbours
+    best = np.partition(scores, len(bank) - k - 1, axis=0)[len(bank) - k - 1 :]
+    following = best.min(axis=0)
+    counted = np.isfinite(best).sum(axis=0) > k  # a document may be most queries' own
+    following = np.where(counted, following, 0.0)
+    total = np.where(np.isfinite(best), best, 0.0).sum(axis=0) - following
+    among = (scores > following) & counted
+    hubness = np.where(among, total - scores + following, total) / k
+    return np.where(np.isneginf(scores), -np.inf, scores - hubs.weight * hubness)
+
+
+def _best_of_both(
+    scores: np.ndarray, owners: np.ndarray, found: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best results of each query, of those kept so far and of one more block."""
+    if found.shape[1] > _DEPTH:  # a full sort of many columns takes long
+        best = np.argpartition(-found, _DEPTH - 1, axis=1)[:, :_DEPTH]
+        found, numbers = np.take_along_axis(found, best, axis=1), numbers[best]
+    every = np.hstack([scores, found])
+    known = np.hstack([owners, np.broadcast_to(numbers, found.shape)])
+    order = np.argsort(-every, axis=1, kind="stable")[:, :_DEPTH]
+    return np.take_along_axis(every, order, axis=1), np.take_along_axis(known, order, axis=1)
+
+
+def _mutual_best(scores: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    """Queries whose best document has no better query among those that found it."""
+    best: dict[int, float] = {}
+    for number, score in zip(owners.ravel().tolist(), scores.ravel().tolist(), strict=True):
+        best[number] = max(score, best.get(number, -np.inf))
+    first = [best[number] for number in owners[:, 0].tolist()]
+    return np.asarray(scores[:, 0] >= np.array(first))
