@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,10 @@ import pytest
 
 from index_services import LIBRARIES, corrections, make_store, modgap, rows
 from modgap.core.checks import check_values
+from modgap.corrections import ExpectedWrong, load_corrections
+from modgap.corrections.background import FewQueriesWarning
+from modgap.index import open_index
+from modgap.search import ScoreCalibrator
 
 X, Y = rows()
 N = len(X)
@@ -61,6 +66,39 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
         "index", "evaluate", *common, files / "both.npy", "--queries",
         f"text={files / 'text.npy'}", *table,
     ).stdout  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["calibrate", "expected"])
+def test_a_calibrator_file_adds_a_probability_and_a_cut_off(method, files, tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    path = files / f"{method}.safetensors"
+    if method == "expected":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewQueriesWarning)
+            ExpectedWrong().fit(X, Y, queries="text").correction_.save(path)
+    index, calibrator = tmp_path / "x.faiss", tmp_path / "scores.safetensors"
+    documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
+    modgap("index", "build", index, path, *documents)
+    with open_index(str(index), load_corrections(path)) as opened:
+        hits = opened.search(Y, "text", k=5)
+    right = [{("image", row), ("text", row)} for row in range(N)]
+    fitted = ScoreCalibrator(k=5).fit(hits, right, modality="text")
+    fitted.save(calibrator)
+    search = ("index", "search", index, path, files / "text.npy", "--modality", "text")
+    judged = (*search, "--calibrator", calibrator, "-k", "3")
+    shown = modgap(*judged).stdout.splitlines()
+    heads = [] if method == "calibrate" else ["expected", "wrong"]
+    assert shown[0].split()[5:] == [*heads, "match", "probability"]
+    assert len(shown) == 1 + 3 * N
+    result = json.loads(modgap(*judged, "--json").stdout)
+    np.testing.assert_allclose(result["probability"], fitted.predict(hits)[:, :3], atol=1e-5)
+    cut = json.loads(modgap(*judged, "--at-least", "0.5", "--json").stdout)
+    left_out = np.array(result["probability"]) < 0.5
+    assert 0 < left_out.sum() < left_out.size
+    assert [key is None for line in cut["ids"] for key in line] == left_out.ravel().tolist()
+    refused = modgap(*search, "--at-least", "0.5", ok=False)
+    assert refused.returncode == 2
+    assert "--at-least needs --calibrator" in refused.stderr
 
 
 def test_a_build_looks_for_bad_values_once_in_every_row(files, tmp_path, monkeypatch):

@@ -12,9 +12,19 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from conftest import PUBLISHED, make_pairs
+from modgap.core.results import changed
 from modgap.corrections import Center, Correction
 from modgap.datasets import load_digits
-from modgap.search import JudgedHits, ScoreCalibrator, judge_hits, reliability_curve
+from modgap.search import (
+    Background,
+    Hits,
+    JudgedHits,
+    ScoreCalibrator,
+    judge_hits,
+    merge,
+    reliability_curve,
+    search,
+)
 
 DOCS = Path(__file__).parents[2] / "docs" / "scores.md"
 PAIR = ("text", "image")
@@ -336,7 +346,137 @@ def test_reliability_of_equal_probabilities_is_one_bin_and_an_empty_bin_is_null(
     assert wide.ece == pytest.approx(0.05)
 
 
+def digit_hits(half, k=10, *, background=None):
+    """Captions that ask for scans and other captions, in one list; ids are rows of each list.
+
+    The answer is the scan, and the caption's other wordings.
+    """
+    digits = load_digits()
+    gx, gy = digits.groups
+    x = np.isin(gx, half)
+    asking, held = (np.flatnonzero(np.isin(gy, half) & (digits.wording == w)) for w in (0, 1))
+    lists = {
+        "image": search(digits.Y[asking], digits.X[x], 60),
+        "text": search(digits.Y[asking], digits.Y[held], 60),
+    }
+    if background is None:
+        background = Background.fit(
+            {"image": digits.X[x], "text": digits.Y[held]},
+            digits.Y[asking],
+            hubs=0,
+            groups={"image": gx[x], "text": gy[held]},
+            bank_groups=gy[asking],
+        )
+    found = merge(lists, k, background)
+    groups = {"image": gx[x], "text": gy[held]}
+    right = [
+        {(name, row) for name in groups for row in np.flatnonzero(groups[name] == group).tolist()}
+        for group in gy[asking]
+    ]
+    return found, right
+
+
+@pytest.fixture(scope="module")
+def digit_splits():
+    groups = np.random.default_rng(0).permutation(load_digits().groups[0])
+    return [digit_hits(half) for half in np.array_split(groups, 2)]
+
+
+def test_hits_of_a_mixed_search_by_expected_wrong_results_are_fitted_as_they_come(
+    digit_splits, tmp_path
+):
+    (fit, right), (new, new_right) = digit_splits
+    calibrator = ScoreCalibrator().fit(fit, right, modality="text")
+    assert set(calibrator.models_) == {("text", "image"), ("text", "text")}
+    assert calibrator.ranked_by_ == "expected_wrong"
+    p = calibrator.predict(new)
+    assert p.shape == new.ids.shape
+    matches = np.array(
+        [
+            [(name, key) in truth for name, key in zip(names, keys, strict=True)]
+            for names, keys, truth in zip(new.modalities, new.ids.tolist(), new_right, strict=True)
+        ]
+    )
+    assert calibrator.reliability(new, matches=new_right, modality="text").ece < 0.03
+    for name in ("image", "text"):  # one threshold serves both modalities
+        here = new.modalities == name
+        assert p[here].mean() == pytest.approx(matches[here].mean(), abs=0.03)
+    cut = calibrator.cutoff(0.6)
+    assert matches[p >= cut.threshold].mean() > 0.5
+    calibrator.save(tmp_path / "scores.safetensors")
+    loaded = ScoreCalibrator.load(tmp_path / "scores.safetensors")
+    np.testing.assert_array_equal(loaded.predict(new, modality="text"), p)
+    judged = loaded.judge(new, at_least=cut.threshold)
+    assert np.all(judged.probability[judged.ids != None] >= cut.threshold)  # noqa: E711
+    assert np.sum(np.isfinite(judged.scores)) == np.sum(p >= cut.threshold)
+    header, lines = judged.first(3).table()
+    assert header[-2:] == ("expected wrong", "match probability")
+    assert len(lines) == np.sum(np.isfinite(judged.scores[:, :3]))
+
+
+def test_labels_by_set_and_by_hit_fit_the_same_and_hits_nobody_judged_are_left_out(digit_splits):
+    (fit, right), _ = digit_splits
+    by_set = ScoreCalibrator().fit(fit, right, modality="text")
+    truth = np.array(
+        [
+            [(name, key) in line for name, key in zip(names, keys, strict=True)]
+            for names, keys, line in zip(fit.modalities, fit.ids.tolist(), right, strict=True)
+        ]
+    )
+    by_hit = ScoreCalibrator().fit(fit, truth, modality="text")
+    np.testing.assert_array_equal(by_set.predict(fit), by_hit.predict(fit))
+    images = ScoreCalibrator().fit(
+        fit, np.where(fit.modalities == "image", truth, None), modality="text"
+    )
+    assert set(images.models_) == {("text", "image")}
+    some = truth.astype(float)
+    some[200:] = np.nan  # as if the last queries had not been there
+    np.testing.assert_array_equal(
+        ScoreCalibrator().fit(fit, some, modality="text").predict(fit),
+        ScoreCalibrator()
+        .fit(changed(fit, **first_lines(fit, 200)), truth[:200], modality="text")
+        .predict(fit),
+    )
+
+
+def first_lines(hits, n):
+    names = ("ids", "scores", "modalities", "expected_wrong", "chance")
+    return {name: getattr(hits, name)[:n] for name in names}
+
+
+def cut_short(hits, keep):
+    return hits.kept(np.arange(hits.ids.shape[1]) < keep[:, None])
+
+
+@pytest.mark.parametrize("method", ["logistic", "isotonic"])
+def test_hits_cut_short_are_fitted_and_what_is_missing_has_no_probability(method):
+    hits, _ = simulate(2000)
+    ids = np.tile(np.arange(10), (2000, 1))
+    full = Hits(ids, hits.scores, np.full(ids.shape, "image", dtype=object))
+    found = np.random.default_rng(0).integers(0, 11, 2000)
+    short = cut_short(full, found)
+    calibrator = ScoreCalibrator(method).fit(short, hits.matches, modality="text")
+    p = calibrator.predict(short)
+    np.testing.assert_array_equal(np.isnan(p), np.arange(10) >= found[:, None])
+    kept = ~np.isnan(p)
+    assert p[kept].mean() == pytest.approx(hits.matches[kept].mean(), abs=1e-3)
+    assert calibrator.models_[PAIR].n_queries == np.sum(found > 0)
+    below = np.diff(p, axis=1)
+    assert np.all(below[~np.isnan(below)] <= 1e-12)
+    judged = JudgedHits.of(short, hits.matches, "text")
+    cut = calibrator.score_cutoff(judged[0], 0.5)
+    np.testing.assert_array_equal((judged[0].scores >= cut[:, None]) & kept, p >= 0.5)
+    # Whole lists say the same, whether they come as Hits or as scores.
+    whole = ScoreCalibrator(method).fit(full, hits.matches, modality="text")
+    np.testing.assert_array_equal(
+        whole.predict(full), ScoreCalibrator(method).fit(hits).predict(hits)
+    )
+
+
 GOOD = simulate(60)[0]
+HITS = Hits(np.tile(np.arange(10), (60, 1)), GOOD.scores, np.full((60, 10), "image", dtype=object))
+BY_E = changed(HITS, expected_wrong=np.exp(-GOOD.scores))
+OF_HITS = ScoreCalibrator().fit(HITS, GOOD.matches, modality="text")
 
 
 @pytest.mark.parametrize(
@@ -371,6 +511,65 @@ GOOD = simulate(60)[0]
         (
             lambda: ScoreCalibrator().fit(GOOD).score_cutoff(GOOD, 1.5),
             "threshold must be a probability",
+        ),
+        (lambda: ScoreCalibrator().fit(HITS), "Hits need what people say of them"),
+        (lambda: ScoreCalibrator().fit(HITS, GOOD.matches), "and the modality of the queries"),
+        (
+            lambda: ScoreCalibrator().fit(GOOD, GOOD.matches),
+            "JudgedHits hold their matches and modalities",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(HITS, GOOD.matches[:, :5], modality="text"),
+            r"same hits, got shapes \(60, 10\) and \(60, 5\)",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(HITS, [{1}], modality="text"),
+            "one set of ids for each of the 60 queries, got 1",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(HITS, GOOD.scores, modality="text"),
+            "true, false or None for every hit",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(HITS, [["yes"] * 10] * 60, modality="text"),
+            "true, false or None for every hit, or be a set",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(HITS, GOOD.matches * np.nan, modality="text"),
+            "None of these hits is judged",
+        ),
+        (lambda: OF_HITS.predict(HITS.first(5)), "10 best hits .* got 5"),
+        (lambda: OF_HITS.predict(HITS, modality="image"), "knows the modality pairs text→image"),
+        (lambda: OF_HITS.judge(HITS, at_least=2), "at_least must be a probability"),
+        (
+            lambda: ScoreCalibrator().fit(BY_E, GOOD.matches, modality="text").predict(HITS),
+            "fitted on expected wrong results, and these hits have none",
+        ),
+        (
+            lambda: (
+                ScoreCalibrator()
+                .fit(BY_E, GOOD.matches, modality="text")
+                .predict(GOOD.scores, PAIR)
+            ),
+            "ranked by expected_wrong, and these are ranked by score",
+        ),
+        (
+            lambda: ScoreCalibrator().fit(
+                [*JudgedHits.of(BY_E, GOOD.matches, "text"), simulate(60, pair=("a", "b"))[0]]
+            ),
+            "fit a calibrator for each",
+        ),
+        (
+            lambda: (
+                ScoreCalibrator()
+                .fit([GOOD, simulate(60, pair=("audio", "image"))[0]])
+                .predict(HITS)
+            ),
+            "knows queries of text and audio; say which",
+        ),
+        (
+            lambda: JudgedHits(PAIR, GOOD.scores, GOOD.matches, counted=GOOD.matches[:5]),
+            "scores and counted must be about the same hits",
         ),
         (lambda: JudgedHits(PAIR, GOOD.scores, GOOD.matches[:5]), "about the same hits"),
         (lambda: JudgedHits(PAIR, GOOD.scores, GOOD.scores), "true or false"),

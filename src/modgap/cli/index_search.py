@@ -51,6 +51,20 @@ def search(
         int | None, typer.Option(min=0, help="Search with this row only; all if left out.")
     ] = None,
     only: Annotated[str | None, typer.Option(help="Results of this modality only.")] = None,
+    calibrator: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What ScoreCalibrator.save wrote: shows the probability that a result is a match.",
+        ),
+    ] = None,
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            help="With --calibrator: leave out results that are less probably a match.",
+        ),
+    ] = None,
     table: index_options.Table = None,
     column: index_options.Column = None,
     ef_search: index_options.EfSearch = None,
@@ -74,8 +88,12 @@ def search(
     from modgap.index import open_index
     from modgap.index.stored_vectors import query_modality
     from modgap.io import open_embeddings
+    from modgap.search import ScoreCalibrator
 
     fixed = load_corrections(correction)
+    judging = None if calibrator is None else ScoreCalibrator.load(calibrator)
+    if at_least is not None and judging is None:
+        raise InputValueError("--at-least needs --calibrator.")
     if (queries is not None) + bool(text) + bool(image) != 1:
         raise InputValueError(
             "Give what to search with: a file of embeddings, --text or --image, one of them."
@@ -93,7 +111,10 @@ def search(
         address, fixed, trust=trust, table=table, ef_search=ef_search, nprobe=nprobe,
         column=vector_column, modality_column=modality_column, id_column=id_column,
     ) as index:  # fmt: skip
-        hits = index.search(rows, modality, k, only)
+        depth = k if judging is None else max(k, judging.k)
+        hits = index.search(rows, modality, depth, only)
+    if judging is not None:
+        hits = judging.judge(hits, modality, at_least=at_least).first(k)
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
     else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -30,7 +30,16 @@ from modgap.core.checks import (
 from modgap.core.results import Result
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.corrections import NotFitted
-from modgap.search.judged_hits import JudgedHits, Pair, check_pair, check_scores
+from modgap.search.hits import Hits
+from modgap.search.judged_hits import (
+    RANKED_BY,
+    JudgedHits,
+    Pair,
+    RankedBy,
+    check_pair,
+    check_scores,
+    ranking_values,
+)
 from modgap.search.reliability import (
     MIN_ACCEPTED,
     Reliability,
@@ -60,7 +69,8 @@ class PairModel:
     ``weights`` (4,) turn the scores of a query into log-odds, ``steps`` (2, m) are the isotonic
     regression of matches on those, None for the logistic method. ``curve`` (3, points) holds
     probability thresholds from high to low, the precision at each on the held-out hits, and the
-    share of their matches that it keeps.
+    share of their matches that it keeps. ``floor`` is the lowest score seen: where a query has
+    fewer hits, those that are missing stand in for such ones.
     """
 
     weights: np.ndarray
@@ -69,6 +79,7 @@ class PairModel:
     n_queries: int
     n_documents: int | None
     match_share: float
+    floor: float
 
     def __post_init__(self) -> None:
         held = {"weights": self.weights, "steps": self.steps, "curve": self.curve}
@@ -76,40 +87,50 @@ class PairModel:
             if values is not None:
                 check_all_finite(values, f"The {name} of a score calibrator")
         check_finite(self.match_share, "The share of matches of a score calibrator")
+        check_finite(self.floor, "The lowest score of a score calibrator")
 
     @classmethod
     def fit(cls, hits: JudgedHits, method: CalibrationMethod, k: int) -> Self:
         """Learn from the k best hits of each query."""
         where = arrow(hits.pair)
-        n, found = hits.scores.shape
+        found = hits.scores.shape[1]
         if found < k:
             raise InputValueError(
                 f"The calibrator looks at the {k} best hits of a query, {where} has {found}. "
                 f"Search for {k}, or give a smaller k."
             )
+        assert hits.counted is not None
+        counted = hits.counted[:, :k]
+        asking = counted.any(axis=1)
+        n, counted = int(asking.sum()), counted[asking]
         if n < MIN_QUERIES:
             raise InputValueError(f"{where} needs at least {MIN_QUERIES} queries, got {n}.")
-        truth = hits.matches[:, :k].ravel().astype(np.float64)
+        truth = hits.matches[asking, :k][counted].astype(np.float64)
         n_matches, n_others = int(truth.sum()), int((1 - truth).sum())
         if n_matches < MIN_EACH or n_others < MIN_EACH:
             raise InputValueError(
                 f"{where} needs at least {MIN_EACH} matches and {MIN_EACH} non-matches among its "
                 f"hits, got {n_matches} and {n_others}. Are the groups those of these rows?"
             )
-        features = hit_features(hits.scores[:, :k])
+        scores = hits.scores[asking, :k]
+        floor = float(scores[np.isfinite(scores)].min())
+        features = hit_features(filled(scores, floor))[counted.ravel()]
         weights = fit_logistic(features, truth)
         odds = log_odds(features, weights)
         steps = fit_isotonic(odds, truth) if method == "isotonic" else None
         curve = precision_curve(probability(odds, steps), truth)
-        return cls(weights, steps, curve, n, hits.n_documents, n_matches / truth.size)
+        share = n_matches / truth.size
+        return cls(weights, steps, curve, n, hits.n_documents, share, floor)
 
     def predict(self, scores: np.ndarray) -> np.ndarray:
-        """Probability of being a match, of each hit, (n, k)."""
-        odds = log_odds(hit_features(scores), self.weights)
-        return probability(odds, self.steps).reshape(scores.shape)
+        """Probability of being a match, of each hit, (n, k); NaN where there is none."""
+        odds = log_odds(hit_features(filled(scores, self.floor)), self.weights)
+        found = probability(odds, self.steps).reshape(scores.shape)
+        return np.where(np.isneginf(scores), np.nan, found)
 
     def score_cutoff(self, scores: np.ndarray, threshold: float) -> np.ndarray:
         """The lowest score of each query's hits with at least this probability, (n,)."""
+        scores = filled(scores, self.floor)
         first, second = scores[:, 0], scores[:, 1]
         a, c, level, base = self.weights
         rest = base + level * scores.mean(axis=1)
@@ -136,7 +157,15 @@ class PairModel:
             about["n_queries"],
             about["n_documents"],
             about["match_share"],
+            about["floor"],
         )
+
+
+def filled(scores: np.ndarray, floor: float) -> np.ndarray:
+    """Scores with the floor, or the query's own lowest if that is lower, for hits it lacks."""
+    missing = np.isneginf(scores)
+    lowest = np.min(np.where(missing, floor, scores), axis=1, keepdims=True)
+    return np.where(missing, np.minimum(lowest, floor), scores)
 
 
 def hit_features(scores: np.ndarray) -> np.ndarray:
@@ -247,6 +276,11 @@ class ScoreCalibrator(BaseEstimator):
     scores, with weights of their own for every (query modality, document modality). They are
     bounded so that within a query a better score never has a lower probability.
 
+    It takes the ``Hits`` of any search with what people say of them: of several modalities, where
+    a hit stands among all hits of its query; merged by expected wrong results E, where −log E
+    takes the place of the score; and fewer than k, where those that are missing count as the
+    lowest score seen.
+
     The probability is for an index like the held-out one: with ten times the documents there are
     ten times the non-matching documents to be mistaken for a match. Fit on hits from the index you
     search.
@@ -270,6 +304,7 @@ class ScoreCalibrator(BaseEstimator):
     """
 
     models_: dict[Pair, PairModel]
+    ranked_by_: RankedBy
 
     def __init__(self, method: CalibrationMethod = "logistic", k: int = 10) -> None:
         self.method = method
@@ -280,27 +315,87 @@ class ScoreCalibrator(BaseEstimator):
         known = super().__repr__(N_CHAR_MAX)
         return f"{known} fitted on {fitted}" if fitted else known
 
-    def fit(self, hits: JudgedHits | Iterable[JudgedHits]) -> ScoreCalibrator:
-        """Learn from judged hits of held-out pairs, one ``JudgedHits`` for each modality pair."""
+    def fit(
+        self,
+        hits: Hits | JudgedHits | Iterable[JudgedHits],
+        matches: Any = None,
+        *,
+        modality: str | None = None,
+    ) -> ScoreCalibrator:
+        """Learn from hits whose matches are known.
+
+        Parameters
+        ----------
+        hits : Hits, JudgedHits or several JudgedHits
+            What a search returned, of one modality or several; or hits that are judged already,
+            one ``JudgedHits`` for each modality pair.
+        matches : (n, k) array, or n sets
+            For ``Hits``: whether each is a match, None or NaN where nobody judged it; or for each
+            query the set of the ids that match it, (modality, id) where modalities share ids.
+        modality : str
+            For ``Hits``: the modality of the queries.
+        """
         check_choice(self.method, "method", CALIBRATION_METHODS)
         check_count(self.k, "k", at_least=2)
         models: dict[Pair, PairModel] = {}
-        for part in _as_list(hits):
+        parts = _as_list(hits, matches, modality)
+        if len({part.ranked_by for part in parts}) > 1:
+            raise InputValueError(
+                "Some of these hits are ranked by expected wrong results and some by scores; fit a "
+                "calibrator for each."
+            )
+        for part in parts:
             if part.pair in models:
                 raise InputValueError(f"There are two sets of hits for {arrow(part.pair)}.")
             models[part.pair] = PairModel.fit(part, self.method, self.k)
-        self.models_ = models
+        self.models_, self.ranked_by_ = models, parts[0].ranked_by
         return self
 
-    def predict(self, scores: Any, pair: Pair | None = None) -> Array:
+    def predict(
+        self, scores: Any, pair: Pair | None = None, *, modality: str | None = None
+    ) -> Array:
         """Probability of being a match, of each hit: (n, k), for the scores of k hits per query.
 
-        Takes ``JudgedHits`` too. A tensor of torch gives a tensor. ``pair`` may be left out where
-        the calibrator knows only one.
+        Takes ``JudgedHits`` too, and ``Hits`` of any modalities with the modality of the queries;
+        NaN where a query has fewer hits. A tensor of torch gives a tensor. ``pair`` and
+        ``modality`` may be left out where the calibrator knows only one.
         """
+        if isinstance(scores, Hits):
+            return self._predict_hits(scores, modality)
         model, values = self._model_and_scores(scores, pair)
         found = model.predict(values)
         return like(found, scores, scores.dtype) if is_torch(scores) else found
+
+    def judge(
+        self, hits: Hits, modality: str | None = None, *, at_least: float | None = None
+    ) -> Hits:
+        """Hits with their probability of being a match, without those below ``at_least``.
+
+        ``modality`` is that of the queries. Of each query the k best are judged; the others have
+        the probability NaN, and ``at_least`` leaves them out.
+        """
+        if at_least is not None and not 0 <= check_finite(at_least, "at_least") <= 1:
+            raise InputValueError(f"at_least must be a probability, got {at_least}.")
+        predicted = self._predict_hits(hits, modality)
+        beyond = hits.ids.shape[1] - predicted.shape[1]
+        predicted = np.pad(predicted, ((0, 0), (0, beyond)), constant_values=np.nan)
+        judged = replace(hits, probability=predicted)
+        return judged if at_least is None else judged.kept(predicted >= at_least)
+
+    def _predict_hits(self, hits: Hits, modality: str | None) -> np.ndarray:
+        asking = list(dict.fromkeys(pair[0] for pair in self._models()))
+        if modality is None and len(asking) > 1:
+            raise InputValueError(
+                f"The calibrator knows queries of {' and '.join(asking)}; say which modality these "
+                "are with modality."
+            )
+        values = check_scores(ranking_values(hits, self.ranked_by_)[:, : self.k], self.k)
+        names = np.where(np.isfinite(values), hits.modalities[:, : self.k], "")
+        found = np.full(values.shape, np.nan)
+        for name in filter(None, np.unique(names.astype(str)).tolist()):
+            here = names == name
+            found[here] = self._model((modality or asking[0], name)).predict(values)[here]
+        return found
 
     def cutoff(self, precision: float, pair: Pair | None = None) -> Cutoff:
         """The lowest probability whose accepted hits have this precision on the held-out hits.
@@ -364,17 +459,24 @@ class ScoreCalibrator(BaseEstimator):
 
     def reliability(
         self,
-        hits: JudgedHits | Iterable[JudgedHits],
+        hits: Hits | JudgedHits | Iterable[JudgedHits],
         bins: int = 10,
         strategy: Strategy = "mass",
+        *,
+        matches: Any = None,
+        modality: str | None = None,
     ) -> Reliability:
         """Reliability curve and expected calibration error on other held-out hits, all together.
 
-        Bins hold equal numbers of hits by default; ``strategy="width"`` gives bins of one width.
+        Hits are given as to ``fit``. Bins hold equal numbers of hits by default;
+        ``strategy="width"`` gives bins of one width.
         """
-        parts = _as_list(hits)
-        predicted = [self.predict(part).ravel() for part in parts]
-        truth = [part.matches[:, : self.k].ravel() for part in parts]
+        predicted, truth = [], []
+        for part in _as_list(hits, matches, modality):
+            assert part.counted is not None
+            counted = part.counted[:, : self.k]
+            predicted.append(self.predict(part)[counted])
+            truth.append(part.matches[:, : self.k][counted])
         return reliability_curve(np.concatenate(predicted), np.concatenate(truth), bins, strategy)
 
     def _models(self) -> dict[Pair, PairModel]:
@@ -396,18 +498,25 @@ class ScoreCalibrator(BaseEstimator):
         return models[check_pair(pair)]
 
     def _model_and_scores(self, scores: Any, pair: Pair | None) -> tuple[PairModel, np.ndarray]:
-        if isinstance(scores, JudgedHits):
-            scores, pair = scores.scores[:, : self.k], scores.pair
-        return self._model(pair), check_scores(scores, self.k)
+        model = self._model(scores.pair if isinstance(scores, JudgedHits) else pair)
+        ranked_by = scores.ranked_by if isinstance(scores, JudgedHits) else "score"
+        if ranked_by != self.ranked_by_:
+            raise InputValueError(
+                f"The calibrator was fitted on hits ranked by {self.ranked_by_}, and these are "
+                f"ranked by {ranked_by}. Give the Hits that a search returned."
+            )
+        values = scores.scores[:, : self.k] if isinstance(scores, JudgedHits) else scores
+        return model, check_scores(values, self.k)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file with JSON metadata, in one step."""
         tensors, pairs = {}, []
         for pair, model in self._models().items():
             entry = {"pair": pair, "n_queries": model.n_queries, "n_documents": model.n_documents}
-            pairs.append({**entry, "match_share": model.match_share})
+            pairs.append({**entry, "match_share": model.match_share, "floor": model.floor})
             tensors.update(model.tensors(".".join(pair)))
-        write_tensors(path, _KIND, tensors, {"method": self.method, "k": self.k, "pairs": pairs})
+        about = {"method": self.method, "k": self.k, "ranked_by": self.ranked_by_, "pairs": pairs}
+        write_tensors(path, _KIND, tensors, about)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ScoreCalibrator:
@@ -416,6 +525,7 @@ class ScoreCalibrator(BaseEstimator):
         try:
             method = check_choice(header["method"], "method", CALIBRATION_METHODS)
             loaded = cls(method, check_count(header["k"], "k", at_least=2))
+            loaded.ranked_by_ = check_choice(header["ranked_by"], "ranked_by", RANKED_BY)
             loaded.models_ = {
                 check_pair(entry["pair"]): PairModel.read(
                     ".".join(entry["pair"]), tensors, {**entry, "method": method}
@@ -431,7 +541,18 @@ class ScoreCalibrator(BaseEstimator):
         return loaded
 
 
-def _as_list(hits: JudgedHits | Iterable[JudgedHits]) -> list[JudgedHits]:
+def _as_list(
+    hits: Hits | JudgedHits | Iterable[JudgedHits], matches: Any, modality: str | None
+) -> list[JudgedHits]:
+    if isinstance(hits, Hits):
+        if matches is None or modality is None:
+            raise InputValueError(
+                "Hits need what people say of them and the modality of the queries: "
+                "fit(hits, matches, modality='text')."
+            )
+        hits = JudgedHits.of(hits, matches, modality)
+    elif matches is not None or modality is not None:
+        raise InputValueError("JudgedHits hold their matches and modalities; give them alone.")
     parts = [hits] if isinstance(hits, JudgedHits) else list(hits)
     if not parts or not all(isinstance(part, JudgedHits) for part in parts):
         raise InputTypeError("hits must be JudgedHits or several; make them with judge_hits.")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
+from typing import Any
 
 import numpy as np
 
-from modgap.core.results import Result, notebook_html, notebook_table
+from modgap.core.results import Result, changed, notebook_html, notebook_table
 
 # Characters of a query's label that a table shows.
 _LABEL = 40
 _SHOWN_IN_NOTEBOOK = 50
+# What stands in the place of a result that is missing.
+_EMPTY = {
+    "ids": None, "scores": -np.inf, "modalities": "", "expected_wrong": np.inf,
+    "probability": np.nan,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +31,8 @@ class Hits(Result):
     ``expected_wrong`` (n, k) is how many wrong results to expect that are at least as good; None
     where nobody knows. ``chance`` (n,) is the share of queries without any match whose best result
     looks as good. ``least`` is the smallest number of expected wrong results that the bank tells:
-    smaller ones are shown as less than that.
+    smaller ones are shown as less than that. ``probability`` (n, k) is that of being a match, as a
+    ``ScoreCalibrator`` says; None without one, NaN where it says nothing.
     """
 
     ids: np.ndarray
@@ -34,6 +41,7 @@ class Hits(Result):
     expected_wrong: np.ndarray | None = None
     chance: np.ndarray | None = None
     least: float = 0.0
+    probability: np.ndarray | None = None
 
     def _brief(self) -> str:
         n, k = self.ids.shape
@@ -60,12 +68,29 @@ class Hits(Result):
                     cells = [asked, place, key, name, f"{score:.6f}"]
                     if expected is not None:
                         cells.append(self._shown(float(expected[query, place - 1])))
+                    if self.probability is not None:
+                        cells.append(f"{self.probability[query, place - 1]:.2f}")
                     lines.append(tuple(map(str, cells)))
-        header = ("query", "place", "id", "modality", "score")
-        return header if expected is None else (*header, "expected wrong"), lines
+        header: tuple[str, ...] = ("query", "place", "id", "modality", "score")
+        header += () if expected is None else ("expected wrong",)
+        return header + (() if self.probability is None else ("match probability",)), lines
 
     def _shown(self, expected: float) -> str:
         return f"< {self.least:.2g}" if expected < self.least else f"{expected:.2g}"
+
+    def first(self, k: int) -> Hits:
+        """The k best of each query."""
+        return self._changed(lambda values, _: values[:, :k])
+
+    def kept(self, keep: np.ndarray) -> Hits:
+        """Without the results that ``keep`` (n, k) says no of; their places stay, empty."""
+        return self._changed(lambda values, empty: np.where(keep, values, empty))
+
+    def _changed(self, change: Callable[[np.ndarray, Any], np.ndarray]) -> Hits:
+        held = {name: getattr(self, name) for name in _EMPTY}
+        return changed(
+            self, **{name: change(v, _EMPTY[name]) for name, v in held.items() if v is not None}
+        )
 
     @property
     def nothing_found(self) -> np.ndarray:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from modgap.arrays import to_numpy
-from modgap.core.checks import Array, InputTypeError, InputValueError, check_count
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.core.door import check_groups, check_rows
 from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
 from modgap.search.exact import best_documents, check_searched
+from modgap.search.hits import Hits
 from modgap.search.scores import metric_of
 
 Pair = tuple[str, str]
+RankedBy = Literal["score", "expected_wrong"]
+RANKED_BY = ("score", "expected_wrong")
+_LEAST_EXPECTED = 1e-300
 
 
 def check_pair(pair: Any) -> Pair:
@@ -32,7 +36,7 @@ def check_pair(pair: Any) -> Pair:
 
 
 def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
-    """Finite scores of each query's hits, (n, k), best first, in float64."""
+    """Scores of each query's hits, (n, k), best first, in float64; −∞ where there are fewer."""
     try:
         values = np.asarray(to_numpy(scores), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -46,11 +50,13 @@ def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
             f"The calibrator looks at the {k} best hits of a query, got {values.shape[1]} scores "
             f"each. Search for {k}, or fit with k={values.shape[1]}."
         )
-    if not np.all(np.isfinite(values)):
-        row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
+    bad = np.any(np.isnan(values) | (values == np.inf), axis=1)
+    if np.any(bad):
+        row = int(np.argmax(bad))
         raise InputValueError(f"scores has NaN or infinity, the first in row {row}.")
-    if np.any(np.diff(values, axis=1) > 0):
-        row = int(np.flatnonzero((np.diff(values, axis=1) > 0).any(axis=1))[0])
+    rising = np.any(values[:, 1:] > values[:, :-1], axis=1)
+    if np.any(rising):
+        row = int(np.argmax(rising))
         raise InputValueError(
             f"Each row of scores must run from the best hit down, row {row} does not. "
             "Larger is better: pass distances with a minus sign."
@@ -62,28 +68,37 @@ def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
 class JudgedHits(Result):
     """The best hits of queries, and which of them are matches.
 
-    Make them from rows with ``judge_hits``, or from the hits that a database returned.
+    Make them from rows with ``judge_hits``, from the ``Hits`` of any search with ``of``, or from
+    the scores that a database returned.
 
     Parameters
     ----------
     pair : pair of str
         (query modality, document modality).
     scores : (n, k) array
-        Best hit first, larger is better, as every search of modgap returns them.
+        Best hit first, larger is better, as every search of modgap returns them; −∞ where a query
+        has fewer hits.
     matches : (n, k) array
         Whether a hit is a match.
     n_documents : int, optional
         How many documents were searched, where that is known.
+    counted : (n, k) array, optional
+        Which hits are of this pair and judged; by default all that there are. The others say only
+        what a hit stands among.
+    ranked_by : {"score", "expected_wrong"}
+        What the scores are. For expected wrong results E they are −log E.
     """
 
     pair: Pair
     scores: np.ndarray
     matches: np.ndarray
     n_documents: int | None = None
+    counted: np.ndarray | None = None
+    ranked_by: RankedBy = "score"
 
     def _brief(self) -> str:
         n, k = self.scores.shape
-        share = f"{float(np.mean(self.matches)):.1%} of them matches"
+        share = f"{float(np.mean(self.matches[self.counted])):.1%} of them matches"
         return f"{self.pair[0]} → {self.pair[1]}, {n:,} queries, {k} hits each, {share}"
 
     def __post_init__(self) -> None:
@@ -95,9 +110,92 @@ class JudgedHits(Result):
             )
         if not np.all(np.isin(matches, (0, 1))):
             raise InputValueError("matches must say true or false (1 or 0) for every hit.")
+        counted = np.isfinite(scores)
+        if self.counted is not None:
+            if np.shape(self.counted) != scores.shape:
+                raise InputValueError(
+                    f"scores and counted must be about the same hits, got shapes {scores.shape} "
+                    f"and {np.shape(self.counted)}."
+                )
+            counted &= np.asarray(to_numpy(self.counted)).astype(bool)
         object.__setattr__(self, "pair", check_pair(self.pair))
         object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "matches", matches.astype(bool))
+        object.__setattr__(self, "matches", matches.astype(bool) & counted)
+        object.__setattr__(self, "counted", counted)
+        check_choice(self.ranked_by, "ranked_by", RANKED_BY)
+
+    @classmethod
+    def of(cls, hits: Hits, matches: Any, modality: str) -> list[JudgedHits]:
+        """The hits of any search with what people say of them, one for each document modality.
+
+        Parameters
+        ----------
+        hits : Hits
+            Of one modality or several. Where they have expected wrong results, they are ranked by
+            those.
+        matches : (n, k) array, or n sets
+            Whether each hit is a match; None or NaN where nobody judged it. Or, for each query, the
+            set of the ids that match it; (modality, id) where modalities share ids.
+        modality : str
+            That of the queries.
+        """
+        truth = _judgements(hits, matches)
+        judged = ~np.isnan(truth)
+        by: RankedBy = "score" if hits.expected_wrong is None else "expected_wrong"
+        values = ranking_values(hits, by)
+        names = dict.fromkeys(hits.modalities[np.isfinite(values) & judged].tolist())
+        if not names:
+            raise InputValueError("None of these hits is judged.")
+        return [
+            cls((modality, name), values, truth == 1, None, judged & (hits.modalities == name), by)
+            for name in names
+        ]
+
+
+def ranking_values(hits: Hits, by: RankedBy) -> np.ndarray:
+    """What hits are ranked by, (n, k): their scores, or −log E; larger is better."""
+    if by == "score":
+        return hits.scores
+    if hits.expected_wrong is None:
+        raise InputValueError(
+            "The calibrator was fitted on expected wrong results, and these hits have none. Search "
+            "with a correction that has a background, or merge lists by one."
+        )
+    return np.asarray(-np.log(np.maximum(hits.expected_wrong, _LEAST_EXPECTED)))
+
+
+def _judgements(hits: Hits, matches: Any) -> np.ndarray:
+    """1 for a match, 0 for none and NaN where nobody judged, (n, k)."""
+    if len(matches) and all(isinstance(line, (set, frozenset)) for line in matches):
+        if len(matches) != len(hits.ids):
+            raise InputValueError(
+                f"matches must be one set of ids for each of the {len(hits.ids)} queries, "
+                f"got {len(matches)}."
+            )
+        lines = zip(hits.ids.tolist(), hits.modalities.tolist(), matches, strict=True)
+        return np.array(
+            [
+                [
+                    key in right or (name, key) in right
+                    for key, name in zip(keys, names, strict=True)
+                ]
+                for keys, names, right in lines
+            ],
+            dtype=np.float64,
+        )
+    try:
+        truth = np.asarray(to_numpy(matches), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(
+            "matches must say true, false or None for every hit, or be a set of ids for each query."
+        ) from error
+    if truth.shape != hits.ids.shape:
+        raise InputValueError(
+            f"matches must be about the same hits, got shapes {hits.ids.shape} and {truth.shape}."
+        )
+    if not np.all(np.isin(truth, (0, 1)) | np.isnan(truth)):
+        raise InputValueError("matches must say true, false or None for every hit.")
+    return truth
 
 
 def judge_hits(

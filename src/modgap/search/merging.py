@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,13 +105,7 @@ def _cut(hits: Hits, at_most: float) -> Hits:
     kept = hits.expected_wrong <= at_most
     kept[:, 0] = True
     kept &= (hits.chance <= -np.expm1(-at_most))[:, None] & np.isfinite(hits.scores)
-    return replace(
-        hits,
-        ids=np.where(kept, hits.ids.astype(object), np.array(None)),
-        scores=np.where(kept, hits.scores, -np.inf),
-        modalities=np.where(kept, hits.modalities, ""),
-        expected_wrong=np.where(kept, hits.expected_wrong, np.inf),
-    )
+    return hits.kept(kept)
 
 
 def _joined(ids: list[np.ndarray]) -> np.ndarray:
