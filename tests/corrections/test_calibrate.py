@@ -13,7 +13,7 @@ from modgap import retrieval
 from modgap.corrections import Calibrate, Center, Correction, Shift
 from modgap.corrections.calibrate import FORMS, MODES
 from modgap.evaluation import mixed_retrieval
-from modgap.search import merge
+from modgap.search import merge_corrected
 
 # Of both kinds of query, so the calibration is in blocks.
 METHODS = {
@@ -226,7 +226,7 @@ def test_merging_two_raw_searches_is_the_calibrated_ranking_exactly(
     fit.correction_.save(tmp_path / "c.safetensors")
     correction = Correction.load(tmp_path / "c.safetensors")
     queries = rows[asking]
-    merged = merge(correction, queries, asking, found_by_cosine(queries, rows, k), k)
+    merged = merge_corrected(correction, queries, asking, found_by_cosine(queries, rows, k), k)
     stored = np.vstack([correction.apply(rows[name], name) for name in rows])
     scores = correction.apply(queries, asking, "query") @ stored.T
     best = np.argsort(-scores, axis=1)[:, :k]
@@ -240,7 +240,7 @@ def test_rows_as_given_merge_by_their_inner_products(pairs):
     correction = Calibrate().fit(X, Y, rows="given").correction_
     scores = {"image": Y[:3] @ X.T, "text": Y[:3] @ Y.T}
     hits = {name: (np.argsort(-s, 1), -np.sort(-s, 1)) for name, s in scores.items()}
-    merged = merge(correction, Y[:3], "text", hits, 4)
+    merged = merge_corrected(correction, Y[:3], "text", hits, 4)
     stored = np.vstack([correction.x(X), correction.y(Y)])
     expected = np.argsort(-(Y[:3] @ stored.T), 1)[:, :4]
     place = merged.ids + np.where(merged.modalities == "text", len(X), 0)
@@ -251,7 +251,7 @@ def test_queries_that_are_not_served_are_not_merged(unit_pairs):
     X, Y = unit_pairs
     correction = Calibrate().fit(X, Y).correction_
     with pytest.raises(ValueError, match="serves text queries, not image queries"):
-        merge(correction, X[:1], "image", {"text": ([[0]], [[0.5]])}, 1)
+        merge_corrected(correction, X[:1], "image", {"text": ([[0]], [[0.5]])}, 1)
 
 
 @pytest.mark.parametrize("corrector", [Calibrate("mixed"), Center(), Shift()], ids=repr)
@@ -259,7 +259,7 @@ def test_a_correction_that_ranks_anew_within_a_modality_cannot_merge(unit_pairs,
     X, Y = unit_pairs
     correction = corrector.fit(X, Y).correction_
     with pytest.raises(ValueError, match="changes rankings within a modality"):
-        merge(correction, X[:1], "image", {"text": ([[0]], [[0.5]])}, 1)
+        merge_corrected(correction, X[:1], "image", {"text": ([[0]], [[0.5]])}, 1)
 
 
 @pytest.mark.parametrize(
@@ -275,13 +275,13 @@ def test_a_correction_that_ranks_anew_within_a_modality_cannot_merge(unit_pairs,
 def test_hits_that_cannot_be_merged_are_refused(unit_pairs, hits, message):
     fit = Calibrate().fit(*unit_pairs)
     with pytest.raises(ValueError, match=message):
-        merge(fit.correction_, unit_pairs[1][:1], "text", hits, 1)
+        merge_corrected(fit.correction_, unit_pairs[1][:1], "text", hits, 1)
 
 
 def test_the_query_must_be_of_a_known_modality(unit_pairs):
     fit = Calibrate().fit(*unit_pairs)
     with pytest.raises(ValueError, match="modality must be one of"):
-        merge(fit.correction_, unit_pairs[0][:1], "audio", {"text": ([[0]], [[0.5]])}, 1)
+        merge_corrected(fit.correction_, unit_pairs[0][:1], "audio", {"text": ([[0]], [[0.5]])}, 1)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_missing_hits_come_last_and_name_no_modality(unit_pairs):
         "image": (np.array([["a", "b"]]), [[0.5, 0.4]]),
         "text": (np.array([[7, None]], dtype=object), [[0.9, -np.inf]]),
     }
-    merged = merge(fit.correction_, Y[:1], "text", hits, 4)
+    merged = merge_corrected(fit.correction_, Y[:1], "text", hits, 4)
     assert merged.modalities[0, -1] == ""
     assert merged.ids[0, -1] is None
     assert set(merged.ids[0, :3].tolist()) == {"a", "b", 7}

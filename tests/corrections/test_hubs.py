@@ -170,7 +170,7 @@ def said(**changed):
         (no_bank_tensor, "not a whole correction: KeyError"),
         (infinite, "must be a matrix of finite numbers"),
         (said(weight="much"), "not a whole correction"),
-        (said(weight=7.0), "hubs must be above 0 and at most 1"),
+        (said(weight=7.0), "hubs must be between 0 and 1"),
         (said(neighbours=None), "not a whole correction"),
         (said(neighbours=0), "neighbours must be at least 1"),
         (said(neighbours=60), "at most half of the bank"),

@@ -14,6 +14,7 @@ from modgap.corrections import (
     Calibrate,
     Center,
     Correction,
+    ExpectedWrong,
     OriginShift,
     OrthogonalShift,
     Procrustes,
@@ -82,7 +83,8 @@ def assert_same(found, expected):
 
 
 def test_every_corrector_is_among_those_tried():
-    assert {type(corrector) for corrector in EVERY} == set(CORRECTORS)
+    # Its documents need keys: see tests/corrections/test_background.py.
+    assert {type(corrector) for corrector in EVERY} == {*CORRECTORS} - {ExpectedWrong}
 
 
 @every

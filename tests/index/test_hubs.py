@@ -22,7 +22,7 @@ from modgap.corrections import (
 from modgap.index import FaissIndex, evaluate_index, open_index
 from modgap.index.equal_lengths import lift_documents, lift_queries, lifted_lengths
 from modgap.index.metadata import fingerprint
-from modgap.search import merge
+from modgap.search import merge_corrected
 
 
 @pytest.fixture(params=sorted(LIBRARIES))
@@ -183,4 +183,4 @@ def test_rows_that_do_not_say_whose_they_are_are_pointed_out():
 def test_hubs_cannot_be_merged_from_raw_searches():
     hits = (np.zeros((1, 2), int), np.zeros((1, 2)))
     with pytest.raises(InputValueError, match=r"hubs changes rankings .*Store corrected vectors"):
-        merge(KEYED["row"], Y[:1], "text", {"image": hits}, 2)
+        merge_corrected(KEYED["row"], Y[:1], "text", {"image": hits}, 2)

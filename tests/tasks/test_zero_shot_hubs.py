@@ -184,5 +184,5 @@ def test_a_bank_of_another_kind_is_warned_of_once(rng):
 
 
 def test_weights_that_are_no_shares_are_refused(task, bank):
-    with pytest.raises(ValueError, match="hubs must be above 0 and at most 1, got 2"):
+    with pytest.raises(ValueError, match="hubs must be between 0 and 1, got 2"):
         zero_shot_hubs(*task, bank, weights=(2,))

@@ -18,7 +18,7 @@ from modgap.core.checks import Array, InputValueError, check_choice, check_finit
 from modgap.core.door import check_rows
 from modgap.core.results import Brief
 from modgap.core.tensor_file import read_tensors, write_tensors
-from modgap.corrections.hubs import MIN_BANK, Hubs, with_column
+from modgap.corrections.hubs import MIN_BANK, Hubs, kept_in_bank, with_column
 from modgap.corrections.list_background import (
     LEAST_PLACES,
     LEAST_SEEN,
@@ -88,7 +88,8 @@ class Background(Brief):
         documents_by_list : mapping of str to (n, d) arrays
             The documents of each list as the model gives them.
         bank : (b, d) array
-            Unlabelled queries of the kind that will be asked; 100 or more.
+            Unlabelled queries of the kind that will be asked; 100 or more. At most 2,000 are kept,
+            spread over them.
         hubs : float
             α, the share of a document's hubness that is subtracted from its cosine; 0 for none.
         groups, bank_groups : labels, optional
@@ -102,7 +103,9 @@ class Background(Brief):
         asked = unit(to_numpy(check_rows(bank, "bank", nonzero=True)).astype(np.float32))
         check_bank_size(len(asked))
         keys, bank_keys = _as_keys(groups, bank_groups, documents_by_list, len(asked))
-        held = Hubs(float(hubs), hub_neighbours(len(asked)), asked, bank_keys, None)
+        kept = kept_in_bank(len(asked))
+        bank_keys = None if bank_keys is None else bank_keys[kept]
+        held = Hubs(float(hubs), hub_neighbours(len(kept)), asked[kept], bank_keys)
         lists, documents = {}, {}
         for name, given in documents_by_list.items():
             rows = to_numpy(check_rows(given, name, nonzero=True)).astype(np.float32)

@@ -15,7 +15,7 @@ from modgap.arrays import to_numpy, top_mean
 from modgap.core.checks import Array, InputValueError
 from modgap.core.results import changed
 from modgap.corrections.correction import Correction
-from modgap.corrections.hubs import MAX_BANK, MIN_BANK, Hubs
+from modgap.corrections.hubs import MIN_BANK, Hubs, kept_in_bank
 from modgap.corrections.recognition import RecognitionWarning, recognise
 from modgap.io import Embeddings, Modalities
 from modgap.io.group_keys import document_keys, row_keys
@@ -155,8 +155,7 @@ def with_hubs(
     (asking,) = correction.queries
     given = bank is not None
     source = Embeddings.of(bank, "bank") if given else data.queries_of(asking)
-    spread = np.linspace(0, source.n_rows - 1, min(source.n_rows, MAX_BANK))
-    chosen = np.unique(np.round(spread).astype(np.int64))
+    chosen = kept_in_bank(source.n_rows)
     keys: Any = None
     if not given:
         keys = data.query_keys(asking)

@@ -50,7 +50,7 @@ class Calibrate(Corrector):
     raw vectors where the bank holds queries of the kind that will be asked. It takes one more
     column, and rankings within a modality change; see `modgap.corrections.hubs`.
 
-    Ranks by inner product. To try it without touching an index, see ``modgap.search.merge``.
+    Ranks by inner product. ``modgap.search.merge_corrected`` tries it without touching an index.
     """
 
     metric = "inner_product"

@@ -10,7 +10,12 @@ from modgap.arrays import to_numpy
 from modgap.core.checks import Array, InputValueError, check_finite
 from modgap.core.results import changed
 from modgap.corrections.affine import Affine
-from modgap.corrections.background import Background, check_list_size, hub_neighbours
+from modgap.corrections.background import (
+    Background,
+    check_bank_size,
+    check_list_size,
+    hub_neighbours,
+)
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.base import Corrector
 from modgap.corrections.correction import Correction
@@ -61,6 +66,7 @@ class ExpectedWrong(Corrector):
             check_bank(self.correction_, bank, data)
         (asking,) = self.correction_.queries
         source = data.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
+        check_bank_size(source.n_rows)
         neighbours = hub_neighbours(min(source.n_rows, MAX_BANK))
         hubs = with_hubs(self.correction_, data, self.hubs, neighbours, bank)
         self.correction_ = changed(hubs, background=background_of(hubs, data))

@@ -186,6 +186,12 @@ class HubMap(RowMap):
         return with_column(mapped, self.hubs.column(mapped, keys))
 
 
+def kept_in_bank(n_queries: int) -> np.ndarray:
+    """Which of the queries a bank keeps: at most 2,000, spread over them."""
+    spread = np.linspace(0, n_queries - 1, min(n_queries, MAX_BANK))
+    return np.unique(np.round(spread).astype(np.int64))
+
+
 def with_column(mapped: Array, column: Array) -> Array:
     """Mapped rows with one more number each: −α h for documents, 1 for queries."""
     xp = namespace(mapped)

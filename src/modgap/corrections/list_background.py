@@ -50,8 +50,12 @@ def places_of(n_documents: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What the best scores of queries say of each query: level, slope, and their mean score."""
+    """What the best scores of queries say of each query: level, slope, and their mean score.
 
+    ``places`` is r, half of the results where a query has fewer than r.
+    """
+
+    places: np.ndarray
     level: np.ndarray
     slope: np.ndarray
     mean: np.ndarray
@@ -61,17 +65,19 @@ class Levels:
         """Those of scores (n, k), best first, −∞ where a query has fewer results."""
         n = len(scores)
         level, slope, mean = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
+        reached = np.full(n, places)
         found = np.sum(np.isfinite(scores), axis=1)
         for count in np.unique(found[found > 0]):
             asked = found == count
             last = places if count >= places else max(min(LEAST_PLACES, count), count // 2)
+            reached[asked] = last
             best = scores[asked, :last]
             level[asked], mean[asked] = best[:, -1], best.mean(axis=1)
             if last >= _FIRST:
                 ranks = np.arange(_FIRST, last + 1)
                 rise = np.mean(best[:, _FIRST - 1 :] - best[:, -1:], axis=1)
                 slope[asked] = rise / np.mean(np.log(last / (ranks - 0.5)))
-        return cls(level, slope, mean)
+        return cls(reached, level, slope, mean)
 
     def usual_slope(self) -> float:
         """The geometric mean of the slopes above zero."""
@@ -122,6 +128,8 @@ class ListBackground(Brief):
         """From the best scores (b, k) of each bank query, best first, own results left out."""
         places = places_of(n_documents)
         levels = Levels.of(scores, places)
+        if not np.any(np.isfinite(scores)):
+            raise InputValueError("The bank found no document in a list.")
         slope = levels.usual_slope()
         heights = levels.heights(scores, slope)[:, :_DEPTH].astype(np.float32)
         known = np.isfinite(levels.mean)
@@ -164,7 +172,7 @@ class ListBackground(Brief):
         log_e = np.log((np.arange(1, n + 1) + 0.5) / b)
         # Deeper than this some query's results are not known.
         deep = n - 1
-        if np.all(np.isfinite(self.heights[:, -1])):
+        if self.heights.shape[1] < self.n_documents and np.all(np.isfinite(self.heights[:, -1])):
             floor = float(np.max(self.heights[:, -1]))
             deep = max(int(np.searchsorted(-known, -floor, side="right")) - 1, 0)
         top = min(max(LEAST_SEEN, b // 10), n) - 1
@@ -242,16 +250,16 @@ def list_background(
     bank = hubs.check_bank().astype(np.float32)
     b = len(bank)
     scores = np.full((b, 0), -np.inf, dtype=np.float32)
-    owners = np.zeros((b, 0), dtype=np.int64)
+    # Beside each score the best one that any query of the bank has on its document.
+    beside = scores
     n_documents = 0
     for rows, given in batches:
         for block in row_blocks(len(rows), rows_per_block(b, 4)):
             own = None if given is None else given[block]
             found = _bank_scores(hubs, bank, rows[block], own)
-            numbers = n_documents + np.arange(found.shape[1])
-            scores, owners = _best_of_both(scores, owners, found, numbers)
+            scores, beside = _best_of_both(scores, beside, found)
             n_documents += found.shape[1]
-    matched = _mutual_best(scores, owners) if may_match else None
+    matched = scores[:, 0] >= beside[:, 0] if may_match and n_documents else None
     return ListBackground.of_scores(scores.astype(np.float64), n_documents, matched)
 
 
@@ -266,32 +274,21 @@ def _bank_scores(
         return scores
     k = hubs.neighbours
     best = np.partition(scores, len(bank) - k - 1, axis=0)[len(bank) - k - 1 :]
-    following = best.min(axis=0)
-    counted = np.isfinite(best).sum(axis=0) > k  # a document may be most queries' own
-    following = np.where(counted, following, 0.0)
-    total = np.where(np.isfinite(best), best, 0.0).sum(axis=0) - following
-    among = (scores > following) & counted
-    hubness = np.where(among, total - scores + following, total) / k
+    left = np.maximum(np.isfinite(best).sum(axis=0) - 1, 1)  # most queries may be its own
+    total = np.where(np.isfinite(best), best, 0.0).sum(axis=0)
+    # A query among the k best gives way to the next one.
+    hubness = (total - np.maximum(scores, best.min(axis=0))) / left
     return np.where(np.isneginf(scores), -np.inf, scores - hubs.weight * hubness)
 
 
 def _best_of_both(
-    scores: np.ndarray, owners: np.ndarray, found: np.ndarray, numbers: np.ndarray
+    scores: np.ndarray, beside: np.ndarray, found: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best results of each query, of those kept so far and of one more block."""
+    highest = np.broadcast_to(found.max(axis=0), found.shape)
     if found.shape[1] > _DEPTH:  # a full sort of many columns takes long
         best = np.argpartition(-found, _DEPTH - 1, axis=1)[:, :_DEPTH]
-        found, numbers = np.take_along_axis(found, best, axis=1), numbers[best]
-    every = np.hstack([scores, found])
-    known = np.hstack([owners, np.broadcast_to(numbers, found.shape)])
+        found, highest = (np.take_along_axis(part, best, axis=1) for part in (found, highest))
+    every, all_beside = np.hstack([scores, found]), np.hstack([beside, highest])
     order = np.argsort(-every, axis=1, kind="stable")[:, :_DEPTH]
-    return np.take_along_axis(every, order, axis=1), np.take_along_axis(known, order, axis=1)
-
-
-def _mutual_best(scores: np.ndarray, owners: np.ndarray) -> np.ndarray:
-    """Queries whose best document has no better query among those that found it."""
-    best: dict[int, float] = {}
-    for number, score in zip(owners.ravel().tolist(), scores.ravel().tolist(), strict=True):
-        best[number] = max(score, best.get(number, -np.inf))
-    first = [best[number] for number in owners[:, 0].tolist()]
-    return np.asarray(scores[:, 0] >= np.array(first))
+    return np.take_along_axis(every, order, axis=1), np.take_along_axis(all_beside, order, axis=1)

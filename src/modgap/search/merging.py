@@ -68,9 +68,9 @@ def merge(
     expected, heights = {}, {}
     for name, (_, scores) in lists.items():
         if background is None:
-            levels = Levels.of(scores, min(PLACES, scores.shape[1]))
+            levels = Levels.of(scores, PLACES)
             high = levels.heights(scores, levels.usual_slope())
-            expected[name] = PLACES * np.exp(-high)
+            expected[name] = levels.places[:, None] * np.exp(-high)
         else:
             expected[name], high = background.judged(scores, name)
         heights[name] = high[:, 0]
