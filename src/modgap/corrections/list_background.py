@@ -84,6 +84,11 @@ class Levels:
         known = self.slope[self.slope > 0]
         return float(np.exp(np.mean(np.log(known)))) if len(known) else 1.0
 
+    def expected_without_bank(self, scores: np.ndarray) -> np.ndarray:
+        """E where there is no bank, on the safe side: r · e^(−U) of scores (n, k), best first."""
+        heights = self.heights(scores, self.usual_slope())
+        return np.where(np.isneginf(heights), np.inf, PLACES * np.exp(-heights))
+
     def heights(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
         """U of scores (n, k) of the same queries."""
         own = np.where(np.isnan(self.slope), usual_slope, self.slope)

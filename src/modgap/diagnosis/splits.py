@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from modgap.arrays import namespace
 from modgap.core.checks import InputValueError
-from modgap.io import Modalities
+from modgap.io import Embeddings, Modalities
 
 # Groups used at most: fitting needs moments only, evaluating is quadratic.
 MAX_FIT, MAX_EVALUATE = 50_000, 1_000
 SHARES = (0.5, 0.25, 0.25)
 # Groups of each half on which hubs are tried.
 MAX_FOLD = 500
+# Other documents of each modality that every judged index holds, at most.
+MAX_OTHERS = 10_000
 MIN_PAIRS = 8
 
 
@@ -22,8 +25,9 @@ MIN_PAIRS = 8
 class Splits:
     """The rows to fit on, to choose on and to confirm on; without pairs nothing is chosen.
 
-    ``folds`` are halves of what the fit and the choose split hold together, for what is
-    cross-fitted.
+    Other documents of the index, rows without a match among them, are in each of them, at most
+    10,000 of a modality. ``folds`` are halves of what the fit and the choose split hold together,
+    for what is cross-fitted.
     """
 
     fit: Modalities
@@ -69,8 +73,10 @@ def held_out(data: Modalities, seed: int) -> HeldOut:
     rng = np.random.default_rng(seed)
     if data.paired:
         sides, apart = data.rows_of_groups(_groups(data, rng)[2])
+        data = _with_single_rows(data, rng.permutation(_single_groups(data)), rng)
     else:
         _, (sides, apart) = _rows(data, rng)
+        data = replace(data, others=_few(data.others, rng))
     rows = dict(zip(data.names, sides, strict=True))
     return HeldOut(data.take(sides, apart), rows, {**rows, **apart})
 
@@ -78,24 +84,52 @@ def held_out(data: Modalities, seed: int) -> HeldOut:
 def split(data: Modalities, seed: int) -> Splits:
     """Fit, choose and confirm splits, 50/25/25 by group. Too little data is refused.
 
-    Rows without a match help fitting and nothing else. Without pairs, rows are split in two, and
-    the rows to confirm on are as many of each modality, so that one half is balanced.
+    Rows without a match help fitting, and are other documents of every index that is judged.
+    Without pairs, rows are split in two, and the rows to confirm on are as many of each modality,
+    so that one half is balanced.
     """
     check_splittable(data)
     rng = np.random.default_rng(seed)
     if not data.paired:
         fitted, held = _rows(data, rng)
+        data = replace(data, others=_few(data.others, rng))
         return Splits(data.take(*fitted, copied=False), None, data.take(*held))
     fit, choose, confirm = _groups(data, rng)
     single = rng.permutation(_single_groups(data))
     known = np.concatenate([fit, choose])[: 2 * MAX_FOLD]
     every = np.concatenate([fit[:MAX_FIT], single[:MAX_FIT]])
+    fitted_on = data.take_groups(every, copied=False)
+    data = _with_single_rows(data, single, rng)
     return Splits(
-        data.take_groups(every, copied=False),
+        fitted_on,
         data.take_groups(choose[:MAX_EVALUATE]),
         data.take_groups(confirm),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
     )
+
+
+def _with_single_rows(data: Modalities, single: np.ndarray, rng: np.random.Generator) -> Modalities:
+    """The rows of groups without a match are other documents, beside those that were given."""
+    rows, _ = data.rows_of_groups(single[:MAX_OTHERS]) if len(single) else ([], {})
+    others = dict(data.others)
+    for (name, side), chosen in zip(data.sides.items(), rows, strict=False):
+        if not len(chosen):
+            continue
+        found = side.subset(chosen)
+        if name in others:
+            more = _few({name: others[name]}, rng)[name]
+            both = namespace(found.rows()).concat([found.rows(), more.rows()])
+            found = Embeddings.from_array(both)
+        others[name] = found
+    return replace(data, others=_few(others, rng))
+
+
+def _few(others: Mapping[str, Embeddings], rng: np.random.Generator) -> dict[str, Embeddings]:
+    """At most 10,000 other documents of each modality, in memory."""
+    return {
+        name: side.subset(np.sort(rng.permutation(side.n_rows)[:MAX_OTHERS]))
+        for name, side in others.items()
+    }
 
 
 def _groups(

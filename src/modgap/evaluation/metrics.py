@@ -12,13 +12,12 @@ import numpy as np
 from modgap.arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap.core.stopping import stop_here
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import mixed_of
+from modgap.evaluation.mixed import drawn_indexes, mixed_of
 from modgap.evaluation.noise import Draws, Gaussian, Int8, Noise, OneBit, Quantiser
 from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.evaluation.robustness import DisturbedSearch, Robustness, nearest_of
 from modgap.evaluation.significance import GroupBootstrap
 from modgap.io import Modalities
-from modgap.search.exact import best_documents
 
 NDCG = "mixed_ndcg@10"
 OWN_EXCESS = "own_modality_excess@10"
@@ -319,22 +318,17 @@ def _gap(corrected: Corrected) -> GapSample:
 
 def _own_excess_of_neighbours(rows: Corrected, asking: Sequence[str]) -> Sample:
     """Every row asks the index of all other rows; without matches every result counts as wrong."""
-    data, documents = rows.data, [rows.documents(name) for name in rows.data.names]
-    index = namespace(documents[0]).concat(documents)
-    counts = [side.n_rows for side in data.sides.values()]
+    data, n = rows.data, len(rows.data.names)
+    (index,) = drawn_indexes(rows, (1 / n,) * n, 1, 0)
     own, groups, results = [], [], []
     for place, name in enumerate(data.names):
         if name not in asking:
             continue
-        first = sum(counts[:place])
-        itself = None if data.asks_apart(name) else first + np.arange(counts[place])
-        best, _ = best_documents(rows.queries(name), index, PLACES, rows.metric, itself)
-        found = best >= 0
-        of_own = found & (best >= first) & (best < first + counts[place])
-        # There are as many rows of each modality, so equal shares are fair.
-        own.append(of_own.sum(axis=1) - found.sum(axis=1) / len(counts))
+        found = index.find(data, rows.queries(name), place, PLACES)
+        count = (found.kind >= 0).sum(axis=1)
+        own.append((found.kind == place).sum(axis=1) - count * index.shares[place])
         groups.append(data.query_groups(name))
-        results.append(found.sum(axis=1).astype(float))
+        results.append(count.astype(float))
     return Sample(*(np.concatenate(part) for part in (own, groups, results)))
 
 

@@ -21,7 +21,13 @@ from modgap.core.results import (
     spoken,
 )
 from modgap.corrections import Correction, Metric, query_modalities
-from modgap.corrections.list_background import Levels, ListBackground, list_background
+from modgap.corrections.list_background import (
+    LEAST_PLACES,
+    PLACES,
+    Levels,
+    ListBackground,
+    list_background,
+)
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -39,13 +45,15 @@ class IndexFound:
 
     ``query`` are the row numbers of the queries, ``kind`` the modality of each result by its place,
     ``row`` its row number there; both are −1 where the index runs short. ``match`` marks results of
-    the query's group, of which the index holds ``n_matches``.
+    the query's group, of which the index holds ``n_matches``. ``expected_wrong`` is NaN where
+    results are not merged by it.
     """
 
     query: np.ndarray
     kind: np.ndarray
     row: np.ndarray
     score: np.ndarray
+    expected_wrong: np.ndarray
     match: np.ndarray
     n_matches: np.ndarray
 
@@ -55,7 +63,9 @@ class DrawnIndex:
     """One index of all modalities, in which every group is there as one of them.
 
     ``home`` is the modality of each group, −1 for one that is there with the first it has. ``held``
-    are the rows of each modality that are in the index, one modality after the other.
+    are the rows of each modality that are in the index, one modality after the other; other
+    documents are numbered after the rows of their modality and have no group, −1. With a
+    ``background``, one for each modality, results are merged by expected wrong results.
     """
 
     home: np.ndarray
@@ -63,44 +73,60 @@ class DrawnIndex:
     rows: Array
     groups: np.ndarray
     metric: Metric
-    background: tuple[ListBackground, ...] = ()
+    background: tuple[ListBackground | None, ...] = ()
 
     @classmethod
     def of(
         cls,
-        data: Modalities,
-        documents: Sequence[Array],
+        rows: Corrected,
         home: np.ndarray,
-        metric: Metric,
-        correction: Correction | None = None,
     ) -> DrawnIndex:
-        """The index of these documents, one array for each modality.
+        """The index of corrected documents.
 
         With a correction that has a background, its bank is searched for in this very index.
         """
-        held = []
+        data, held, parts, groups = rows.data, [], [], []
         for place, g in enumerate(data.groups):
             # A group without a home is there with the first modality it has.
             earlier = [np.isin(g, other) for other in data.groups[:place]]
             several = bool(earlier) and len(data.groups) > 2
             first = ~np.any(earlier, axis=0) if several else np.ones(len(g), dtype=bool)
-            held.append(np.flatnonzero((home[g] == place) | ((home[g] < 0) & first)))
-        rows = [d[like(kept, d)] for d, kept in zip(documents, held, strict=True)]
-        groups = np.concatenate([g[kept] for g, kept in zip(data.groups, held, strict=True)])
-        found: tuple[ListBackground, ...] = ()
-        if correction is not None and correction.background is not None:
-            assert correction.hubs is not None
-            may_match = correction.hubs.keys is None
-            keys = [data.keys_of(name) for name in data.names]
-            found = tuple(
-                list_background(
-                    correction.hubs,
-                    [(to_numpy(part)[:, :-1], None if own is None else own[kept])],
-                    may_match=may_match,
-                )
-                for part, own, kept in zip(rows, keys, held, strict=True)
+            documents, codes = rows.searched(data.names[place])
+            others = np.arange(len(g), len(codes))
+            kept = np.flatnonzero((home[g] == place) | ((home[g] < 0) & first))
+            held.append(np.concatenate([kept, others]))
+            parts.append(documents[like(held[-1], documents)])
+            groups.append(codes[held[-1]])
+        return cls(
+            home,
+            held,
+            namespace(parts[0]).concat(parts),
+            np.concatenate(groups),
+            rows.metric,
+            cls._backgrounds(rows, parts, held),
+        )
+
+    @staticmethod
+    def _backgrounds(
+        rows: Corrected, parts: Sequence[Array], held: Sequence[np.ndarray]
+    ) -> tuple[ListBackground | None, ...]:
+        """What the bank of a correction finds in each list; none for a list that is too small."""
+        correction = rows.correction
+        if correction is None or correction.background is None:
+            return ()
+        hubs = correction.hubs
+        assert hubs is not None
+        found: list[ListBackground | None] = []
+        for name, part, kept in zip(rows.data.names, parts, held, strict=True):
+            if len(kept) < LEAST_PLACES:
+                found.append(None)
+                continue
+            own = rows.data.keys_of(name)
+            keys = np.concatenate([own, np.full(kept.max() + 1, -1)])[kept]
+            found.append(
+                list_background(hubs, [(to_numpy(part)[:, :-1], keys)], may_match=hubs.keys is None)
             )
-        return cls(home, held, namespace(rows[0]).concat(rows), groups, metric, found)
+        return tuple(found)
 
     @property
     def shares(self) -> np.ndarray:
@@ -120,8 +146,9 @@ class DrawnIndex:
         g, apart = data.query_groups(name), data.asks_apart(name)
         own = np.full(len(g), -1)  # where a query's own row stands in the index
         if not apart:
-            own[self.held[place]] = sum(counts[:place]) + np.arange(counts[place])
-        matches = np.bincount(self.groups, minlength=len(self.home))[g] - (own >= 0)
+            mine = self.held[place] < len(g)
+            own[self.held[place][mine]] = sum(counts[:place]) + np.flatnonzero(mine)
+        matches = np.bincount(self.groups + 1, minlength=len(self.home) + 1)[g + 1] - (own >= 0)
         asks = np.ones(len(g), dtype=bool)
         if data.paired:
             asks = (self.home[g] >= 0) & (matches > 0)
@@ -129,10 +156,10 @@ class DrawnIndex:
                 asks &= self.home[g] != place
         asking = np.flatnonzero(asks)
         best = np.zeros((0, k), dtype=np.int64)
-        scores = np.zeros((0, k))
+        scores = expected = np.zeros((0, k))
         if len(asking):
             asked, itself = queries[like(asking, queries)], None if apart else own[asking]
-            best, scores = self._best(asked, k, itself)
+            best, scores, expected = self._best(asked, k, itself)
         # Where the index runs short, −1.
         short = ((0, 0), (0, k - best.shape[1]))
         best = np.pad(best, short, constant_values=-1)
@@ -142,16 +169,21 @@ class DrawnIndex:
             kind=np.where(best < 0, -1, kinds[best]),
             row=np.where(best < 0, -1, np.concatenate(self.held)[best]),
             score=np.pad(scores, short, constant_values=-np.inf),
+            expected_wrong=np.pad(expected, short, constant_values=np.nan),
             match=(self.groups[best] == g[asking, None]) & (best >= 0),
             n_matches=matches[asking],
         )
 
     def _best(
         self, queries: Array, k: int, own: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Documents and scores of the k best; with a background, of the lists merged by it."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Documents, scores and expected wrong results of the k best.
+
+        With a background, of the lists merged by it.
+        """
         if not self.background:
-            return best_documents(queries, self.rows, k, self.metric, own)
+            best, scores = best_documents(queries, self.rows, k, self.metric, own)
+            return best, scores, np.full(best.shape, np.nan)
         lists, expected, first = [], [], 0
         for part, found in zip(self.held, self.background, strict=True):
             if not len(part):
@@ -161,21 +193,26 @@ class DrawnIndex:
             if own is not None:
                 within = (own >= first) & (own < first + len(part))
                 itself = np.where(within, own - first, -1)
-            best, scores = best_documents(queries, rows, max(k, found.places), self.metric, itself)
-            levels = Levels.of(scores, found.places)
-            expected.append(found.expected(levels.heights(scores, found.slope)))
+            places = PLACES if found is None else found.places
+            best, scores = best_documents(queries, rows, max(k, places), self.metric, itself)
+            levels = Levels.of(scores, places)
+            if found is None:
+                expected.append(levels.expected_without_bank(scores))
+            else:
+                expected.append(found.expected(levels.heights(scores, found.slope)))
             lists.append((np.where(best < 0, -1, best + first), scores))
             first += len(part)
-        order = np.argsort(np.hstack(expected), axis=1, kind="stable")[:, :k]
-        every = (np.hstack([one[place] for one in lists]) for place in (0, 1))
-        best, scores = (np.take_along_axis(part, order, axis=1) for part in every)
-        return best, scores
+        merged = len(lists) * np.hstack(expected)
+        order = np.argsort(merged, axis=1, kind="stable")[:, :k]
+        every = (*(np.hstack([one[place] for one in lists]) for place in (0, 1)), merged)
+        best, scores, merged = (np.take_along_axis(part, order, axis=1) for part in every)
+        return best, scores, merged
 
     def ranks(self, queries: Array, groups: np.ndarray) -> np.ndarray:
         """How many documents of other groups come before each query's best match."""
         if self.background:
             # Every document is asked for, and those of other groups are counted.
-            best, _ = self._best(queries, self.rows.shape[0], None)
+            best, _, _ = self._best(queries, self.rows.shape[0], None)
             match = (self.groups[best] == groups[:, None]) & (best >= 0)
             return np.asarray(np.argmax(match, axis=1))
         Q, D = rows_to_multiply(queries, self.rows, self.metric)
@@ -183,13 +220,7 @@ class DrawnIndex:
 
 
 def drawn_indexes(
-    data: Modalities,
-    documents: Sequence[Array],
-    shares: Sequence[float],
-    repeats: int,
-    metric: Metric,
-    seed: int,
-    correction: Correction | None = None,
+    rows: Corrected, shares: Sequence[float], repeats: int, seed: int
 ) -> Iterator[DrawnIndex]:
     """One index after the other; at equal shares a group changes its modality from draw to draw."""
     rng = np.random.default_rng(seed)
@@ -198,8 +229,8 @@ def drawn_indexes(
         if repeat % len(shares) and len({*shares}) == 1:
             home = np.where(home < 0, home, (home + 1) % len(shares))
         else:
-            home = _assign(data, shares, rng)
-        yield DrawnIndex.of(data, documents, home, metric, correction)
+            home = _assign(rows.data, shares, rng)
+        yield DrawnIndex.of(rows, home)
 
 
 def _assign(data: Modalities, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
@@ -452,13 +483,12 @@ def mixed_of(
     data = rows.data
     n, repeats = len(data.names), len(data.names) if repeats is None else repeats
     shares = shares or (1 / n,) * n
-    documents = [rows.documents(name) for name in data.names]
     found = [
         [
             _asked(index, data, rows.queries(name), data.names.index(name), k, targets)
             for name in asking
         ]
-        for index in drawn_indexes(data, documents, shares, repeats, rows.metric, seed)
+        for index in drawn_indexes(rows, shares, repeats, seed)
     ]
     joined = tuple(joined_draws(same) for same in zip(*found, strict=True))
     return MixedRetrieval(data.names, rows.metric, k, shares, joined)

@@ -41,7 +41,7 @@ class MixedResults:
 
     ``query`` are row numbers of the queries. ``kind`` (n, k) is the modality of each result by its
     place, ``row`` its row number there, −1 where the index runs short, ``match`` whether it is the
-    right one. ``rank`` counts what comes before the match, −1 without pairs; ``n_documents`` is
+    right one. ``expected_wrong`` (n, k) is NaN where results are not merged by it. ``rank`` counts what comes before the match, −1 without pairs; ``n_documents`` is
     the size of the index that was asked.
     """
 
@@ -50,6 +50,7 @@ class MixedResults:
     kind: np.ndarray
     row: np.ndarray
     score: np.ndarray
+    expected_wrong: np.ndarray
     match: np.ndarray
     rank: np.ndarray
     ndcg: np.ndarray
@@ -88,12 +89,11 @@ def mixed_results(
     metric = metric_of(metric, correction, "cosine")
     check_searchable(data, metric, correction)
     rows = Corrected(data, correction, metric)
-    documents = [rows.documents(name) for name in data.names]
     n = len(data.names)
     draws = n if data.paired else 1
     found = [
         [_asked(index, data, rows.queries(name), name, k) for name in queries]
-        for index in drawn_indexes(data, documents, (1 / n,) * n, draws, metric, seed)
+        for index in drawn_indexes(rows, (1 / n,) * n, draws, seed)
     ]
     return tuple(joined_draws(same) for same in zip(*found, strict=True))
 
@@ -113,6 +113,7 @@ def _asked(index: DrawnIndex, data: Modalities, queries: Array, name: str, k: in
         kind=found.kind[across, :k],
         row=found.row[across, :k],
         score=found.score[across, :k],
+        expected_wrong=found.expected_wrong[across, :k],
         match=found.match[across, :k],
         rank=rank[across],
         ndcg=ndcg(found.match[across, :NDCG_PLACES], found.n_matches[across])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.arrays import match_ranks, query_ranks
+from modgap.arrays import match_ranks, namespace, query_ranks
 from modgap.core.checks import Array, InputValueError, check_count
 from modgap.core.drawing import Range, Ranges
 from modgap.core.results import HasFigure, Result, notebook_html, notebook_table, number
@@ -40,6 +40,7 @@ class Corrected:
         self.data, self.correction = data, correction
         self.metric = metric or ("cosine" if correction is None else correction.metric)
         self._documents, self._queries = dict(documents or {}), dict(queries or {})
+        self._others: dict[str, Array] = {}
 
     def documents(self, name: str) -> Array:
         """The documents of a modality."""
@@ -48,6 +49,17 @@ class Corrected:
             rows = self.data.sides[name].rows()
             self._documents[name] = self._mapped(rows, name, "document", keys)
         return self._documents[name]
+
+    def searched(self, name: str) -> tuple[Array, np.ndarray]:
+        """All that the index holds of a modality, and the groups; −1 for other documents."""
+        own, groups = self.documents(name), self.data.groups[self.data.names.index(name)]
+        others = self.data.others.get(name)
+        if others is None:
+            return own, groups
+        if name not in self._others:
+            self._others[name] = self._mapped(others.rows(), name, "document")
+        rows = namespace(own).concat([own, self._others[name]])
+        return rows, np.concatenate([groups, np.full(others.n_rows, -1)])
 
     def queries(self, name: str) -> Array:
         """The rows of a modality that ask."""
@@ -200,8 +212,9 @@ def check_searchable(data: Modalities, metric: Metric, correction: Correction | 
     """Refuse rows that cannot be searched by a metric, or mapped by a correction."""
     data.check(nonzero=metric == "cosine" and correction is None)
     if correction is not None:
-        for name, rows in {**data.sides, **data.asking}.items():
-            correction.map(name).check_columns(rows)
+        for sides in (data.sides, data.asking, data.others):
+            for name, rows in sides.items():
+                correction.map(name).check_columns(rows)
 
 
 def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retrieval:
@@ -211,7 +224,7 @@ def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retr
     if places is None:
         n = min(side.n_rows for side in data.two())
         places = tuple(place for place in DEFAULT_K if place <= n) or (1,)
-    if data.asking or (correction is not None and correction.roles_differ):
+    if data.asking or data.others or (correction is not None and correction.roles_differ):
         served = data.names if correction is None else correction.queries
         ranks_x, ranks_y = (
             ranks_across(rows, asking, found)
@@ -232,10 +245,11 @@ def ranks_across(rows: Corrected, asking: str, found: str) -> np.ndarray:
     −1 for a query without a match. Queries may be of the same modality where they are not its
     documents.
     """
-    data = rows.data
-    Q, D = rows_to_multiply(rows.queries(asking), rows.documents(found), rows.metric)
-    codes = data.query_groups(asking), data.groups[data.names.index(found)]
-    return query_ranks(Q, D, codes, document_bias(D, rows.metric))
+    documents, groups = rows.searched(found)
+    Q, D = rows_to_multiply(rows.queries(asking), documents, rows.metric)
+    return query_ranks(
+        Q, D, (rows.data.query_groups(asking), groups), document_bias(D, rows.metric)
+    )
 
 
 def matched(X: Any, Y: Any, names: Sequence[str], groups: Any) -> Modalities:

@@ -60,6 +60,8 @@ class Modalities:
     ``with_queries``. ``group_keys`` tell the groups wherever their rows go, see
     `modgap.io.group_keys`; ``keyed_by`` says what they are made from.
 
+    ``others`` are the other documents of the index, by modality; see ``with_documents``.
+
     >>> data = Modalities.of(np.eye(3), -np.eye(3))
     >>> data.names, data.paired, data.n_groups
     (('image', 'text'), True, 3)
@@ -79,6 +81,7 @@ class Modalities:
     keyed_by: KeyedBy = "row"
     code_keys: np.ndarray | None = None
     group_labels: tuple[Any, ...] | None = None
+    others: Mapping[str, Embeddings] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -235,6 +238,35 @@ class Modalities:
         codes = {n: order[np.searchsorted(every, own, sorter=order)] for n, own in keys.items()}
         return replace(self, asking=asking, asking_codes=codes, code_keys=every)
 
+    def with_documents(self, rows: Mapping[str, Any]) -> Modalities:
+        """The same rows, in an index that holds other documents as well.
+
+        They are searched wherever an index is judged. They match nothing, never ask, and no
+        correction is fitted on them.
+
+        Parameters
+        ----------
+        rows : mapping of str to (n, d) arrays
+            The other documents of a modality, by its name: arrays, Embeddings, paths or tables.
+        """
+        from modgap.io.opening import open_embeddings
+
+        others = dict(self.others)
+        for name, given in rows.items():
+            check_choice(name, "documents", self.names)
+            what = f"other {name} documents"
+            if is_opened(given):
+                side = open_embeddings(given)
+            else:
+                side = Embeddings.of(given, what, modality=name)
+            if side.dim != self.dim:
+                raise InputValueError(
+                    f"The {what} must have the {self.dim} columns of the {name} rows, got "
+                    f"{side.dim}. Embed both with the same model."
+                )
+            others[name] = side
+        return replace(self, others=others)
+
     def _query_keys(self, labels: Any, n: int, name: str) -> np.ndarray:
         """The keys of the labels of queries, as those of the documents are made."""
         found = np.asarray(labels)
@@ -262,11 +294,11 @@ class Modalities:
         return self._changed(lambda side: replace(side, partial=place))
 
     def _changed(self, change: Callable[[Embeddings], Embeddings]) -> Modalities:
-        sides, asking = (
+        sides, asking, others = (
             {name: change(side) for name, side in some.items()}
-            for some in (self.sides, self.asking)
+            for some in (self.sides, self.asking, self.others)
         )
-        return replace(self, sides=sides, asking=asking)
+        return replace(self, sides=sides, asking=asking, others=others)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -403,6 +435,7 @@ class Modalities:
             thumbnails={n: t for n, t in self.thumbnails.items() if n in chosen},
             asking={n: rows for n, rows in self.asking.items() if n in chosen},
             asking_codes={n: codes for n, codes in self.asking_codes.items() if n in chosen},
+            others={n: rows for n, rows in self.others.items() if n in chosen},
             code_keys=self.code_keys if self.row_by_row else self.group_keys,
         )
 
@@ -516,6 +549,7 @@ class Modalities:
         """The same, once every value was looked at: no NaN, no infinity, one space."""
         rows = {name: side.rows() for name, side in self.sides.items()}
         rows |= {f"{name} queries": side.rows() for name, side in self.asking.items()}
+        rows |= {f"other {name} documents": side.rows() for name, side in self.others.items()}
         for name, one in rows.items():
             check_values(one, name, nonzero=nonzero)
         for name in list(rows)[1:]:

@@ -151,17 +151,25 @@ class _Items:
 
     def _hits(self, found: MixedResults, line: int) -> list[dict[str, Any]]:
         known = found.rank[line] >= 0
-        rows = [self._held.rows[name] for name in self._data.names]
         columns = (found.kind[line], found.row[line], found.score[line], found.match[line])
         return [
             {
-                "item": self._number((int(kind), int(rows[kind][row]), False)),
+                "item": self._number((int(kind), self._row(int(kind), int(row)), False)),
                 "score": float(score),
                 "match": bool(match) if known else None,
             }
             for kind, row, score, match in zip(*columns, strict=True)
             if kind >= 0
         ]
+
+    def _row(self, kind: int, row: int) -> int:
+        """The number of a held-out row in the data; other documents are numbered after these."""
+        rows = self._held.rows[self._data.names[kind]]
+        past = row - len(rows)
+        return int(rows[row]) if past < 0 else self._n_rows(kind) + past
+
+    def _n_rows(self, kind: int) -> int:
+        return self._data.sides[self._data.names[kind]].n_rows
 
     def _number(self, item: tuple[int, int, bool]) -> int:
         return self._numbers.setdefault(item, len(self._numbers))
@@ -174,12 +182,16 @@ class _Items:
         for place, row, asks in self._numbers:
             name = self._data.names[place]
             side = self._data.asking[name] if asks else self._data.sides[name]
-            [label] = row_labels(side, np.array([row]), _LABEL_LENGTH) or [None]
+            past = -1 if asks else row - self._n_rows(place)
+            if past >= 0:
+                side = self._held.data.others[name]
+            at = np.array([row if past < 0 else past])
+            [label] = row_labels(side, at, _LABEL_LENGTH) or [None if past < 0 else "not of a pair"]
             shown.append({"modality": place, "row": row, "label": label, "thumbnail": None})
         keys, room = list(self._numbers), _THUMBNAIL_BYTES
         for number in _as_seen(queries, typical):
             place, row, asks = keys[number]
-            if room > 0 and not asks:
+            if room > 0 and not asks and row < self._n_rows(place):
                 shown[number]["thumbnail"] = pictures(self._data.names[place], row)
                 room -= len(shown[number]["thumbnail"] or "")
         return shown
