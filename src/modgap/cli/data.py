@@ -96,6 +96,15 @@ Images = Annotated[
     ),
 ]
 
+Documents = Annotated[
+    list[str] | None,
+    _data_option(
+        metavar="NAME=PATH",
+        help="Other documents of the index, by modality: they match nothing, and are in every "
+        "index that is judged. May be repeated.",
+    ),
+]
+
 
 def open_data(
     paths: Paths,
@@ -155,6 +164,13 @@ def open_data(
         asked = by_name(query_rows, "--query-rows", "NAME=PATH")
         data = open_queries(data, asked, by_name(query_groups, "--query-groups", "NAME=GROUPS"))
     return data
+
+
+def with_documents(data: Data, documents: list[str] | None) -> Data:
+    """The modalities, in an index that holds other documents as well."""
+    if not documents:
+        return data
+    return data.with_documents(by_name(documents, "--documents", "NAME=PATH") or {})
 
 
 def open_bank(path: Path | None) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from modgap.cli import options
-from modgap.cli.data import Data, Images, open_bank
+from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def diagnose(
     umap: options.Umap = False,
     metric: options.MetricOption = "cosine",
     bank: options.Bank = None,
+    documents: Documents = None,
     model: options.Model = None,
     trust_pairs: options.TrustPairs = False,
     partial: options.Partial = None,
@@ -52,6 +53,7 @@ def diagnose(
     from modgap.reports.fix import CORRECTION_FILE
     from modgap.reports.rows import with_images
 
+    data = with_documents(data, documents)
     data = with_images(data if partial is None else data.with_partial(partial), images)
     asking = query_modalities(queries, data.names)[::-1]
     with steps() as step:
@@ -60,8 +62,8 @@ def diagnose(
             trust_pairs=trust_pairs, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
-        documents = {name: document("diagnose", result) for name, result in results.items()}
-        print_json(documents if len(asking) > 1 else documents[asking[0]])
+        found = {name: document("diagnose", result) for name, result in results.items()}
+        print_json(found if len(asking) > 1 else found[asking[0]])
     else:
         for result in results.values():
             print_diagnosis(result)
@@ -98,10 +100,8 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     if diagnosis.recommended:
         out.print(f"[bold]Before and after[/bold], with 95 % intervals, on {diagnosis.held_out}")
         print_table(*diagnosis.before_and_after(brief=narrow))
-        if diagnosis.whole_index is not None:
-            out.print(f"[dim]{diagnosis.whole_index}[/dim]")
-        if diagnosis.hubs is not None:
-            out.print(f"[dim]{diagnosis.hubs.sentence}[/dim]")
+        for note in diagnosis.notes:
+            out.print(f"[dim]{escape(note)}[/dim]")
         out.print()
     if not every:
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modgap.cli.data import Data
+from modgap.cli.data import Data, Documents, with_documents
 from modgap.cli.options import AsJson, EngineOption, MetricOption, Seed
 from modgap.cli.takes_data import takes_data
 
@@ -25,6 +25,7 @@ def evaluate(
             help="Query modalities; without it all that the correction serves, or all.",
         ),
     ] = None,
+    documents: Documents = None,
     metric: MetricOption = "cosine",
     sample: Annotated[
         int, typer.Option(min=8, help="Evaluate on at most this many groups.")
@@ -51,7 +52,7 @@ def evaluate(
     from modgap.engines import retrieval_among_all, spread
     from modgap.evaluation import evaluate_correction
 
-    data = spread(data, engine)
+    data = spread(with_documents(data, documents), engine)
     asking = None if queries is None else query_modalities(queries, data.names)
     fixed = None if correction is None else load_correction(correction, asking)
     options: dict[str, Any] = {"queries": asking, "sample": sample, "seed": seed}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap.cli import options
-from modgap.cli.data import Data, open_bank
+from modgap.cli.data import Data, Documents, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
 from modgap.core.checks import InputValueError
 
@@ -33,6 +33,7 @@ def fix(
     goal: options.Goal = "mixed",
     metric: options.MetricOption = "cosine",
     bank: options.Bank = None,
+    documents: Documents = None,
     keep_bank: options.KeepBank = True,
     model: Annotated[
         str | None,
@@ -77,6 +78,7 @@ def fix(
     )
     source = _embedded(data, model, output, split, device) if data is not None else rows
     assert source is not None  # one of the two is given
+    source = with_documents(source, documents)
     source = source if partial is None else source.with_partial(partial)
     say(f"modgap: {source.where()}")
     with steps() as step, tidy_when_terminated():

@@ -247,7 +247,7 @@ class Correction(Brief):
         positive multiple of the raw one plus a constant. Raw scores are by the same metric, of
         unit rows where the maps bring rows to unit length first.
         """
-        if self.hubs is not None:
+        if self.hubs is not None and self.hubs.weight:
             return False
         maps = self.maps.values()
         if self.metric == "inner_product":
@@ -263,7 +263,8 @@ class Correction(Brief):
         b may depend on the query, and neither depends on the document. None where the score of
         queries of ``asking`` on documents of ``held`` is no positive multiple plus a constant.
         """
-        return None if self.hubs else slope(self.affine(held), self.affine(asking, "query"))
+        hubs = self.hubs is not None and self.hubs.weight
+        return None if hubs else slope(self.affine(held), self.affine(asking, "query"))
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""

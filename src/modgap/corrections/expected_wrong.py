@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -76,8 +77,12 @@ def background_of(correction: Correction, data: Modalities) -> Background:
     """What the bank of a correction finds in the documents of each modality."""
     lists = {}
     for name, side in data.sides.items():
-        check_list_size(side.n_rows, name)
-        lists[name] = list_of_batches(correction, name, side.batches(), data.keys_of(name))
+        others = data.others.get(name)
+        n_others = 0 if others is None else others.n_rows
+        check_list_size(side.n_rows + n_others, name)
+        batches = chain(side.batches(), [] if others is None else others.batches())
+        keys = np.concatenate([data.keys_of(name), np.full(n_others, -1)])
+        lists[name] = list_of_batches(correction, name, batches, keys)
     return Background(lists)
 
 

@@ -79,6 +79,8 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
 def metric_to_rank_by(correction: Correction) -> str:
     """The metric in words, with the mistake that is easily made."""
     metric = METRIC_NAMES[correction.metric]
+    if correction.background is not None:
+        return f"{metric} within a modality; merge modalities by expected wrong results"
     if correction.metric != "inner_product":
         return metric
     return f"{metric} (cosine undoes the correction)"
@@ -93,6 +95,12 @@ def in_one_sentence(correction: Correction, queries: Sequence[str] | None = None
     what = how.pop() if len(how) == 1 else "mapped, each modality in its own way"
     if correction.hubs is not None:
         what = f"{what.removesuffix(_NOTHING_ELSE)} and get a 1 as their last column"
+    if correction.background is not None:
+        return (
+            "Search each modality by inner product and merge the lists by expected wrong results, "
+            "as modgap index search, search.py and modgap.search.merge do. Documents have "
+            f"{columns}; {_listed(asking)} queries are {what}."
+        )
     return (
         f"Documents have {columns}; rank by {metric_to_rank_by(correction)}; {_listed(asking)} "
         f"queries are {what}."
@@ -248,6 +256,14 @@ def fix_steps(
     steps["elsewhere"] = []
     queries = query_commands(files, folder)
     for name, correction in made_for.items():
+        if correction.background is not None:
+            steps["elsewhere"] += [
+                f"for {name} queries, search column {columns[name]} of {place}/documents-*.parquet "
+                "by inner product, each modality for its best 30, and merge the lists with "
+                "modgap.search.merge; map queries:",
+                queries[name],
+            ]
+            continue
         steps["elsewhere"] += [
             f"for {name} queries, load column {columns[name]} of {place}/documents-*.parquet into "
             f"a flat index that ranks by {metric_to_rank_by(correction)}, and map queries:",

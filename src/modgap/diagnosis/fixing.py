@@ -261,16 +261,20 @@ def _write_fix(
         keys = data.keys_of(name) if any(one.hubs for one in corrections.values()) else None
         _write_documents(path, side, name, keys, corrections, str(dtype), say)
         yield path
+    for name, side in data.others.items():
+        path = place / f"other-documents-{file_safe(name)}.parquet"
+        _write_documents(path, side, name, None, corrections, str(dtype), say)
+        yield path
     for asking in corrections:
         path = place / f"example-queries-{file_safe(asking)}.npy"
         side = data.queries_of(asking)
         write_embeddings(path, side.take(np.arange(min(_EXAMPLES, side.n_rows))))
         yield path
     written = {name: one if keep_bank else one.without_bank() for name, one in corrections.items()}
-    texts = {SEARCH_FILE: search_script(written)}
+    texts = {SEARCH_FILE: search_script(written, data.others)}
     if all(one.hubs is None or one.hubs.bank is not None for one in written.values()):
         texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE)  # which would hold the bank too
-    texts["README.md"] = readme(written, data.names)
+    texts["README.md"] = readme(written, data.names, data.others)
     for name, text in texts.items():
         write_text(place / name, text)
         yield place / name
@@ -309,7 +313,8 @@ python search.py QUERIES.npy -k 10{usage}
 
 Give raw vectors, of any length: the correction maps them. Other exact indexes give the same
 results if they rank alike: {ranking}. For graphs use
-modgap index build, which keeps one for each modality.
+modgap index build, which keeps one for each modality. A correction that merges by expected wrong
+results prints them, and --at-most 1 leaves out results with more of them.
 """
 
 import argparse
@@ -320,7 +325,7 @@ import numpy as np
 
 from modgap import Correction, open_embeddings
 from modgap.corrections import recognise
-from modgap.search import search
+from modgap.search import search_corrected
 
 HERE = Path(__file__).parent
 CORRECTIONS = {files!r}  # by the modality that asks
@@ -334,26 +339,40 @@ def main():
     parser.add_argument("queries", nargs="?", help="embeddings as the model gives them")
     parser.add_argument("--modality", choices=list(CORRECTIONS), default={asking!r}, metavar="NAME")
     parser.add_argument("-k", type=int, default=10, help="results of each query")
+    parser.add_argument("--at-most", type=float, metavar="E", help="expected wrong results")
     given = parser.parse_args()
 
     correction = Correction.load(HERE / CORRECTIONS[given.modality])
-    documents, names, ids = [], [], []
-    for name, file in DOCUMENTS.items():
-        side = open_embeddings(HERE / file, column=COLUMNS[given.modality])
-        documents.append(side.rows())
-        names += [name] * side.n_rows
-        ids += list(range(side.n_rows)) if side.ids is None else side.ids.tolist()
+    documents, ids = {{}}, {{}}
+    for name, files in DOCUMENTS.items():
+        sides = [open_embeddings(HERE / file, column=COLUMNS[given.modality]) for file in files]
+        documents[name] = np.concatenate([side.rows() for side in sides])
+        ids[name] = [
+            f"other {{row}}" if side.ids is None and place else str(row)
+            for place, side in enumerate(sides)
+            for row in (range(side.n_rows) if side.ids is None else side.ids.tolist())
+        ]
 
     raw = open_embeddings(given.queries or HERE / EXAMPLES[given.modality]).rows()
     found = recognise(correction, raw, given.modality, "query")  # judges 20 rows or more
     if found.finding not in ("fits", "not judged"):
         print(f"search.py: warning: {{found.sentence}}", file=sys.stderr)
-    queries = correction.apply(raw, given.modality, role="query")
-    rows, scores = search(queries, np.concatenate(documents), given.k, correction.metric)
-    for query, (best, score) in enumerate(zip(rows, scores)):
-        print(f"query {{query}}")
-        for place, (row, value) in enumerate(zip(best, score), start=1):
-            print(f"  {{place:3}}  {{names[row]:10}} {{ids[row]!s:20}} {{value:.4f}}")
+    hits = search_corrected(
+        correction, raw, documents, given.k, modality=given.modality, at_most=given.at_most
+    )
+    for query, rows in enumerate(hits.ids):
+        print(f"query {{query}}" + (", nothing found" if hits.nothing_found[query] else ""))
+        for place, row in enumerate(rows):
+            if row is not None:
+                name = hits.modalities[query, place]
+                line = f"  {{place + 1:3}}  {{name:10}} {{ids[name][row]:20}} "
+                print(line + f"{{hits.scores[query, place]:.4f}}" + expected(hits, query, place))
+
+
+def expected(hits, query, place):
+    if hits.expected_wrong is None:
+        return ""
+    return f"  {{max(hits.expected_wrong[query, place], hits.least):.2g}} wrong expected"
 
 
 if __name__ == "__main__":
@@ -402,8 +421,10 @@ The bank was left out of these files, so the correction{s}
 cannot map new documents: these need another run of `modgap fix`."""
 
 
-def search_script(corrections: Mapping[str, Correction]) -> str:
-    """The text of ``search.py``."""
+def search_script(
+    corrections: Mapping[str, Correction], others: Mapping[str, Embeddings] | None = None
+) -> str:
+    """The text of ``search.py``; ``others`` are the other documents that were written."""
     asking, correction = next(iter(corrections.items()))
     several = len(corrections) > 1
     # Into the text of the script itself only names that cannot end its docstring.
@@ -414,13 +435,23 @@ def search_script(corrections: Mapping[str, Correction]) -> str:
         ranking=_ranking(corrections) if plain else _ranking({"MODALITY": correction}),
         files={name: correction_file_name(name, several=several) for name in corrections},
         columns=document_columns(corrections),
-        documents={name: f"documents-{file_safe(name)}.parquet" for name in correction.names},
+        documents={
+            name: [
+                f"documents-{file_safe(name)}.parquet",
+                *([f"other-documents-{file_safe(name)}.parquet"] if name in (others or {}) else []),
+            ]
+            for name in correction.names
+        },
         examples={name: f"example-queries-{file_safe(name)}.npy" for name in corrections},
         asking=asking,
     )
 
 
-def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
+def readme(
+    corrections: Mapping[str, Correction],
+    names: Sequence[str],
+    others: Mapping[str, Embeddings] | None = None,
+) -> str:
     """The text of ``README.md``; corrections without their bank do not come with SQL."""
     several = len(corrections) > 1
     hubs = [one.hubs for one in corrections.values() if one.hubs is not None]
@@ -432,6 +463,10 @@ def readme(corrections: Mapping[str, Correction], names: Sequence[str]) -> str:
         *(
             (f"documents-{file_safe(name)}.parquet", f"the {name} documents, in {columns}")
             for name in names
+        ),
+        *(
+            (f"other-documents-{file_safe(name)}.parquet", f"the other {name} documents")
+            for name in others or {}
         ),
         *((f"example-queries-{file_safe(n)}.npy", f"a few raw {n} rows") for n in corrections),
         ("search.py", "`python search.py [QUERIES.npy]`: an exact search of all documents"),

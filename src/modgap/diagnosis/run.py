@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from modgap.corrections import (
     Center,
     Correction,
     Corrector,
+    ExpectedWrong,
     Metric,
     OriginShift,
     OrthogonalShift,
@@ -29,13 +30,16 @@ from modgap.corrections import (
     query_modalities,
     row_length,
 )
-from modgap.diagnosis.hubs import HubChoice, choose_hubs
+from modgap.corrections.background import FEW_QUERIES
+from modgap.diagnosis.hubs import UNJUDGED_WEIGHT, HubChoice, choose_hubs
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
 from modgap.diagnosis.verdict import (
     CONFIRM_LEVEL,
     MIN_CONFIRM_GROUPS,
     NOT_JUDGED,
+    CutOff,
     Diagnosis,
+    OtherDocuments,
     Trial,
     Verdict,
     WholeIndex,
@@ -59,6 +63,7 @@ from modgap.evaluation.metrics import (
     neighbours_kept,
 )
 from modgap.evaluation.mixed import mixed_of
+from modgap.evaluation.mixed_results import mixed_results
 from modgap.evaluation.retrieval import Corrected
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -66,7 +71,7 @@ from modgap.measures import Measurement, check_pairing
 from modgap.measures.summary import measured
 from modgap.moments import Moments, PairMoments
 
-# What is tried by default, besides hubs.
+# What is tried by default, besides merging by expected wrong results.
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.25),
     Shift(0.5),
@@ -84,6 +89,8 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 )
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
+# Where results are cut to say what is kept, among so many.
+_AT_MOST, _CUT_PLACES = 1.0, 50
 # Besides one for each correction: measuring, hubs, deciding, the whole index.
 _OTHER_STEPS = 4
 # What looking at a correction takes, in float64 copies of the rows of one side.
@@ -114,7 +121,8 @@ def diagnose(
     paired resamples of groups. A correction is eligible if recall@1 falls by at most 0.02 and not
     beyond chance, and the index does not lean further to either modality. One that changes no
     ranking within a modality cannot cost recall, and is preferred unless another beats it beyond
-    chance. What is chosen is confirmed; else the next, at most three. "Leave it alone" is a
+    chance; merging by expected wrong results, which knows any document, is preferred to both in
+    the same way. What is chosen is confirmed; else the next, at most three. "Leave it alone" is a
     possible verdict. Without pairs, or with too few, a correction that keeps rankings is offered
     as not judged. The same seed gives the same answer.
 
@@ -132,11 +140,10 @@ def diagnose(
         How the index ranks the rows as they are. With cosine, rows are brought to unit length
         first, by the corrections too.
     correctors : sequence of Corrector, optional
-        What to try; ``DEFAULT_CORRECTORS`` when left out, and hubs.
+        What to try; ``DEFAULT_CORRECTORS`` and ``ExpectedWrong`` when left out.
     bank : (n, d) array, optional
-        Unlabelled queries of the kind that will be asked, a query log for instance, from which a
-        document's hubness is taken; by default the rows that ask. Hubs are recommended only where
-        they find matches across modalities better.
+        Unlabelled queries of the kind that will be asked, a query log for instance, from which
+        expected wrong results and a document's hubness are taken; by default the rows that ask.
     model : str, optional
         The name of the model, noted in the correction.
     trust_pairs : bool
@@ -158,7 +165,7 @@ def diagnose(
         asking=asking,
         correctors=_correctors_for(asking, data.names) if correctors is None else tuple(correctors),
         own_correctors=correctors is None,
-        tries_hubs=correctors is None or bank is not None,
+        tries_merging=correctors is None or bank is not None,
         bank=bank,
         goal=goal,
         metric=metric,
@@ -205,7 +212,7 @@ class _Run:
     asking: tuple[str, ...]
     correctors: tuple[Corrector, ...]
     own_correctors: bool
-    tries_hubs: bool
+    tries_merging: bool
     bank: Array | Embeddings | None
     goal: Goal
     metric: Metric
@@ -214,6 +221,7 @@ class _Run:
     progress: Progress
     n_done: int = 0
     hubs: HubChoice | None = None
+    merging: ExpectedWrong | None = None
     moments: PairMoments | None = None
     failures: dict[str, str] = field(default_factory=dict)
     corrections: dict[str, Correction] = field(default_factory=dict)
@@ -256,21 +264,24 @@ class _Run:
         return found
 
     def _choose_hubs(self) -> None:
-        """Try hubs, where they can be judged; the best of them becomes one more correction."""
+        """Choose the weight of hubs, with which merging by expected wrong results is tried."""
         one_asks = len(self.asking) == 1 and self.metric != "euclidean"
-        folds = self.splits.folds
-        if not (self.tries_hubs and one_asks and self.goal == "mixed") or folds is None:
+        if not (self.tries_merging and one_asks and self.goal == "mixed"):
             if self.bank is not None:
-                self.failures["hubs"] = (
-                    "hubs are judged for one asking modality, pairs, the goal mixed and cosine or "
-                    "inner product; modgap fit uses the bank all the same"
+                self.failures["expected wrong results"] = (
+                    "they are tried for one asking modality, the goal mixed and cosine or inner "
+                    "product; modgap fit uses the bank all the same"
                 )
             return
-        self.hubs = choose_hubs(
-            folds, self.asking[0], metric=self.metric, bank=self.bank, seed=self.seed
-        )
-        if self.hubs is not None:
-            self.correctors = (*self.correctors, self.hubs.corrector)
+        weight = UNJUDGED_WEIGHT
+        if self.splits.folds is not None:
+            self.hubs = choose_hubs(
+                self.splits.folds, self.asking[0], metric=self.metric, bank=self.bank,
+                seed=self.seed,
+            )  # fmt: skip
+            weight = 0.0 if self.hubs is None else self.hubs.weight
+        self.merging = ExpectedWrong(weight)
+        self.correctors = (*self.correctors, self.merging)
 
     def diagnose(self, measurement: Measurement, moments: Mapping[str, Moments]) -> Diagnosis:
         if len(self.names) == 2:
@@ -287,7 +298,7 @@ class _Run:
         self.say("deciding")
         raw, n = confirming.raw, self.splits.n_confirm
         if choosing is None or n < MIN_CONFIRM_GROUPS:
-            trial = next((one for one in trials if one.keeps_rankings), None)
+            trial = self._offered(trials)
             fix, paired = self._on_all_rows(trial, NOT_JUDGED), choosing is not None
             keeping = [one.label for one in self.correctors if isinstance(one, Calibrate)]
             failure = next((self.failures[one] for one in keeping if one in self.failures), "")
@@ -306,9 +317,7 @@ class _Run:
             return self._diagnosis(verdict, words, raw, trials, measurement, trial, fix)
         resampled = {one.trial.method: one.on_confirm for one in tried}
         trial, doubts = confirm(
-            choose(
-                trials, [one.on_choose for one in tried], self.hubs.method if self.hubs else None
-            ),
+            choose(trials, [one.on_choose for one in tried], self._merging_label),
             lambda t: self._judged(
                 confirming, resampled[t.method], self.corrections[t.method], CONFIRM_LEVEL
             ),
@@ -319,6 +328,22 @@ class _Run:
             return self._diagnosis("leave it alone", words, raw, trials, measurement)
         words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
+
+    @property
+    def _merging_label(self) -> str | None:
+        return None if self.merging is None else self.merging.label
+
+    def _offered(self, trials: Sequence[Trial]) -> Trial | None:
+        """What is offered where nothing can be judged: it needs neither pairs nor luck.
+
+        Merging by expected wrong results with a bank that is large enough, else the first that
+        keeps the rankings within a modality.
+        """
+        kept = next((one for one in trials if one.keeps_rankings), None)
+        merged = next((one for one in trials if one.method == self._merging_label), None)
+        source = self.bank if self.bank is not None else self.data.queries_of(self.asking[0])
+        few = Embeddings.of(source, "bank").n_rows < FEW_QUERIES
+        return kept if merged is None or few else merged
 
     def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> list[_Tried]:
         """The corrections that can be fitted and used, in the order of the correctors."""
@@ -346,8 +371,6 @@ class _Run:
         eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
         if choosing is not None:
             eligible, reason, bound = self._judged(choosing, on_choose, correction)
-        if self.hubs and method == self.hubs.method and not self.hubs.helps:
-            eligible, reason = False, "hubs do not help enough"
         trial = Trial(
             method=method,
             metric=correction.metric,
@@ -433,6 +456,8 @@ class _Run:
             balanced_share=self._balanced_share,
             hubs=self.hubs,
             whole_index=None if correction is None else self._whole_index(correction),
+            cut=None if trial is None else self._cut(self.corrections[trial.method]),
+            others=None if trial is None else self._others(trial, raw),
             correction=correction,
             corrections=self.corrections,
         )
@@ -466,6 +491,45 @@ class _Run:
         before, after = in_threads(ndcg, ways, workers, whole_jobs=True)
         return WholeIndex(len(groups), before, after)
 
+    def _cut(self, correction: Correction) -> CutOff | None:
+        """What a cut at one expected wrong result keeps of the confirm split."""
+        data = self.splits.confirm
+        if correction.background is None or not data.paired:
+            return None
+        if self.metric == "cosine":
+            data = data.at_unit_length()
+        (found,) = mixed_results(
+            data, correction=correction, queries=self.asking, k=_CUT_PLACES, seed=self.seed
+        )
+        good = found.expected_wrong <= _AT_MOST
+        return CutOff(
+            at_most=_AT_MOST,
+            kept=float(np.mean(np.any(good & found.match, axis=1))),
+            wrong=float(np.mean(np.sum(good & ~found.match & (found.kind >= 0), axis=1))),
+            n_queries=len(found.query),
+            places=_CUT_PLACES,
+        )
+
+    def _others(self, trial: Trial, raw: Scores) -> OtherDocuments | None:
+        """What the other documents change, where there are any and pairs to judge by."""
+        data = self.splits.confirm
+        if not data.others or not data.paired or self.goal != "mixed":
+            return None
+        alone = replace(data, others={})
+        alone = alone.at_unit_length() if self.metric == "cosine" else alone
+        ways = [
+            Corrected(alone, None, self.metric),
+            Corrected(alone, self.corrections[trial.method]),
+        ]
+        before, after = (mixed_of(way, self.asking, seed=self.seed).ndcg for way in ways)
+        return OtherDocuments(
+            counts={name: side.n_rows for name, side in data.others.items()},
+            before=raw.goal.value.value,
+            after=trial.confirm.goal.value.value,
+            before_alone=before,
+            after_alone=after,
+        )
+
     def _evaluator(self, data: Modalities, wanted: Sequence[str] | None = None) -> Evaluator:
         return Evaluator(
             data, metric=self.metric, goal=self.goal, queries=self.asking, seed=self.seed,
@@ -475,12 +539,13 @@ class _Run:
     def _fit_all(self) -> Iterator[tuple[str, Correction]]:
         """Each method with its correction; why one could not be fitted goes to ``failures``.
 
-        Hubs come first: they take longest, and nothing is left to do beside them at the end.
+        Merging by expected wrong results comes first: it takes longest, and nothing is left to do
+        beside it at the end.
         """
         moments = None
         if len(self.names) == 2:
             moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
-        last = len(self.correctors) - (self.hubs is not None)
+        last = len(self.correctors) - (self.merging is not None)
         for corrector in (*self.correctors[last:], *self.correctors[:last]):
             self.say(corrector.label)
             found, reason = self._fit(corrector, self.splits.fit, moments)

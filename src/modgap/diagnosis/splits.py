@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from modgap.arrays import namespace
 from modgap.core.checks import InputValueError
-from modgap.io import Embeddings, Modalities
+from modgap.io import Modalities
 
 # Groups used at most: fitting needs moments only, evaluating is quadratic.
 MAX_FIT, MAX_EVALUATE = 50_000, 1_000
 SHARES = (0.5, 0.25, 0.25)
 # Groups of each half on which hubs are tried.
 MAX_FOLD = 500
-# Other documents of each modality that every judged index holds, at most.
-MAX_OTHERS = 10_000
 MIN_PAIRS = 8
 
 
@@ -73,10 +70,10 @@ def held_out(data: Modalities, seed: int) -> HeldOut:
     rng = np.random.default_rng(seed)
     if data.paired:
         sides, apart = data.rows_of_groups(_groups(data, rng)[2])
-        data = _with_single_rows(data, rng.permutation(_single_groups(data)), rng)
+        data = data.with_rows_of(rng.permutation(data.single_groups()), rng)
     else:
         _, (sides, apart) = _rows(data, rng)
-        data = replace(data, others=_few(data.others, rng))
+        data = data.with_rows_of(np.zeros(0, np.int64), rng)
     rows = dict(zip(data.names, sides, strict=True))
     return HeldOut(data.take(sides, apart), rows, {**rows, **apart})
 
@@ -92,44 +89,20 @@ def split(data: Modalities, seed: int) -> Splits:
     rng = np.random.default_rng(seed)
     if not data.paired:
         fitted, held = _rows(data, rng)
-        data = replace(data, others=_few(data.others, rng))
+        data = data.with_rows_of(np.zeros(0, np.int64), rng)
         return Splits(data.take(*fitted, copied=False), None, data.take(*held))
     fit, choose, confirm = _groups(data, rng)
-    single = rng.permutation(_single_groups(data))
+    single = rng.permutation(data.single_groups())
     known = np.concatenate([fit, choose])[: 2 * MAX_FOLD]
     every = np.concatenate([fit[:MAX_FIT], single[:MAX_FIT]])
     fitted_on = data.take_groups(every, copied=False)
-    data = _with_single_rows(data, single, rng)
+    data = data.with_rows_of(single, rng)
     return Splits(
         fitted_on,
         data.take_groups(choose[:MAX_EVALUATE]),
         data.take_groups(confirm),
         (data.take_groups(known[::2]), data.take_groups(known[1::2])),
     )
-
-
-def _with_single_rows(data: Modalities, single: np.ndarray, rng: np.random.Generator) -> Modalities:
-    """The rows of groups without a match are other documents, beside those that were given."""
-    rows, _ = data.rows_of_groups(single[:MAX_OTHERS]) if len(single) else ([], {})
-    others = dict(data.others)
-    for (name, side), chosen in zip(data.sides.items(), rows, strict=False):
-        if not len(chosen):
-            continue
-        found = side.subset(chosen)
-        if name in others:
-            more = _few({name: others[name]}, rng)[name]
-            both = namespace(found.rows()).concat([found.rows(), more.rows()])
-            found = Embeddings.from_array(both)
-        others[name] = found
-    return replace(data, others=_few(others, rng))
-
-
-def _few(others: Mapping[str, Embeddings], rng: np.random.Generator) -> dict[str, Embeddings]:
-    """At most 10,000 other documents of each modality, in memory."""
-    return {
-        name: side.subset(np.sort(rng.permutation(side.n_rows)[:MAX_OTHERS]))
-        for name, side in others.items()
-    }
 
 
 def _groups(
@@ -140,15 +113,6 @@ def _groups(
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     fit, choose, confirm = np.split(both, ends[:-1])
     return fit, choose, confirm[:MAX_EVALUATE]
-
-
-def _single_groups(data: Modalities) -> np.ndarray:
-    """Groups that do not have rows of every modality."""
-    asking = data.asking_codes.values()
-    if data.row_by_row:  # without a look at every row's group
-        codes = np.unique(np.concatenate([np.empty(0, np.int64), *asking]))
-        return codes[codes >= data.n_groups]
-    return np.setdiff1d(np.concatenate([*data.groups, *asking]), data.matched_groups)
 
 
 # Row numbers of each side, and of queries apart by name.

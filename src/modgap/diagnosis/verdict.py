@@ -119,29 +119,33 @@ def lower_bound(scores: Scores) -> float:
 
 
 def choose(
-    trials: Sequence[Trial], resampled: Sequence[Resampled], tested: str | None = None
+    trials: Sequence[Trial], resampled: Sequence[Resampled], preferred: str | None = None
 ) -> list[Trial]:
     """The corrections worth confirming, in the order to try them; none: leave it alone.
 
-    Eligible ones that gain come by the lower bound of their gain. Those that change no ranking
-    within a modality cost nothing, so the best of them comes first, unless others beat it on
-    ``resampled`` metrics beyond what the best of so many would by chance. The method ``tested``,
-    hubs, has passed a test of its own.
+    Eligible ones that gain come by the lower bound of their gain. First comes the method
+    ``preferred``, which does not grow stale when documents change; else the best of those that
+    change no ranking within a modality and so cost nothing. Others come before it where they beat
+    it on ``resampled`` metrics beyond what the best of so many would by chance.
     """
     found = [(t, r) for t, r in zip(trials, resampled, strict=True) if t.eligible]
     hopeful = sorted(
         ((t, r) for t, r in found if t.lower_bound > 0), key=lambda tr: -tr[0].lower_bound
     )
-    keeping = [(t, r) for t, r in hopeful if t.keeps_rankings]
-    if not keeping:
+    safe = [(t, r) for t, r in hopeful if t.method == preferred]
+    safe = safe or [(t, r) for t, r in hopeful if t.keeps_rankings]
+    if not safe:
         return [t for t, _ in hopeful]
-    incumbent, base = keeping[0]
-    challengers = [(t, r) for t, r in hopeful if not t.keeps_rankings and t.method != tested]
+    incumbent, base = safe[0]
+    challengers = [
+        (t, r)
+        for t, r in hopeful
+        if t is not incumbent and (incumbent.method == preferred or not t.keeps_rankings)
+    ]
     gains = [
         (r["goal"][0] - base["goal"][0], r["goal"][1] - base["goal"][1]) for _, r in challengers
     ]
     better = [t for (t, _), beats in zip(challengers, beyond_max_t(gains), strict=True) if beats]
-    better += [t for t, _ in hopeful if t.method == tested]
     first = [*sorted(better, key=lambda t: -t.lower_bound), incumbent]
     return [*first, *(t for t, _ in hopeful if t not in first)]
 
@@ -288,6 +292,46 @@ class WholeIndex(Result):
         )
 
 
+@dataclass(frozen=True)
+class CutOff(Result):
+    """What a cut at so many expected wrong results keeps, on the confirm split.
+
+    ``kept`` is the share of queries whose match is kept, ``wrong`` the mean number of wrong results
+    among the first ``places`` that are kept.
+    """
+
+    at_most: float
+    kept: float
+    wrong: float
+    n_queries: int
+    places: int
+
+    def __str__(self) -> str:
+        return (
+            f"Cut at {self.at_most:g} expected wrong result: {self.kept:.0%} of {self.n_queries:,} "
+            f"queries keep their match, with {self.wrong:.2f} wrong results on average."
+        )
+
+
+@dataclass(frozen=True)
+class OtherDocuments(Result):
+    """How much the other documents of the index change the goal, as it is and corrected."""
+
+    counts: Mapping[str, int]
+    before: float
+    after: float
+    before_alone: float
+    after_alone: float
+
+    def __str__(self) -> str:
+        held = " and ".join(f"{n:,} {name}" for name, n in self.counts.items())
+        return (
+            f"The index holds {held} documents besides the pairs. Without them NDCG@10 would go "
+            f"from {self.before_alone:.3f} to {self.after_alone:.3f}, with them it goes from "
+            f"{self.before:.3f} to {self.after:.3f}."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Diagnosis(HasFigure, Result):
     """The verdict, what it rests on, and the recommended correction where there is one.
@@ -296,8 +340,9 @@ class Diagnosis(HasFigure, Result):
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
     many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
     modalities that ask: recall and the mixed index are about their queries. ``balanced_share`` is
-    the share of the query's own modality in the index of the confirm split. ``hubs`` says whether
-    subtracting hubs helps, where that could be judged.
+    the share of the query's own modality in the index of the confirm split. ``hubs`` says how much
+    hubness to subtract, where that could be judged. ``cut`` is what a cut at one expected wrong
+    result keeps, ``others`` what the other documents of the index change, where there are any.
 
     ``correction`` is the recommended one, fitted on all rows; the metrics are those of
     ``corrections``, which were fitted on the fit split alone.
@@ -319,6 +364,8 @@ class Diagnosis(HasFigure, Result):
     balanced_share: float = float("nan")
     whole_index: WholeIndex | None = None
     hubs: HubChoice | None = None
+    cut: CutOff | None = None
+    others: OtherDocuments | None = None
     correction: Correction | None = field(default=None, repr=False)
     corrections: Mapping[str, Correction] = field(default_factory=dict, repr=False)
 
@@ -328,6 +375,21 @@ class Diagnosis(HasFigure, Result):
         del found["correction"], found["corrections"]
         found["demands"] = None if self.correction is None else demands(self.correction)
         return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know besides the verdict, a sentence or two each."""
+        known = [self.whole_index, self.others, self.cut]
+        found = [str(one) for one in known if one is not None]
+        if self.correction is not None and self.others is None:
+            kind = "merging by expected wrong results needs no refit when documents change"
+            if self.correction.background is None:
+                kind = "a fixed correction knows only documents like those it was fitted on"
+            found.append(
+                f"The index that was judged holds nothing but these rows; {kind}. Give what else "
+                "yours holds: --documents (in Python, Modalities.with_documents)."
+            )
+        return found if self.hubs is None else [*found, self.hubs.sentence]
 
     @property
     def held_out(self) -> str:

@@ -149,7 +149,9 @@ def evaluate_correction(
     """Every metric of ``diagnose`` before and after one correction.
 
     ``details`` of the result holds recall at 5 and 10, median ranks, and of the mixed index each
-    asking modality, matches of both modalities as targets, and mixing ratios.
+    asking modality, matches of both modalities as targets, and mixing ratios. Every index holds the
+    other documents of ``Modalities.with_documents`` and the rows without a match, at most 10,000 of
+    each modality.
 
     Parameters
     ----------
@@ -181,7 +183,8 @@ def evaluate_correction(
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     warn_if_unpaired(pairing_signal(data, seed=seed))
     say("reading", 0, 3)
-    held = data.take_groups(chosen)
+    single = data.with_rows_of(data.single_groups(), np.random.default_rng(seed))
+    held = single.take_groups(chosen)
     say("as it is", 1, 3)
     corrected = None
     asking = query_modalities(queries, held.names, correction, default="all")

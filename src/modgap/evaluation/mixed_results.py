@@ -41,8 +41,9 @@ class MixedResults:
 
     ``query`` are row numbers of the queries. ``kind`` (n, k) is the modality of each result by its
     place, ``row`` its row number there, −1 where the index runs short, ``match`` whether it is the
-    right one. ``expected_wrong`` (n, k) is NaN where results are not merged by it. ``rank`` counts what comes before the match, −1 without pairs; ``n_documents`` is
-    the size of the index that was asked.
+    right one. ``expected_wrong`` (n, k) is NaN where results are not merged by it. ``rank`` counts
+    what comes before the match, −1 without pairs; ``n_documents`` is the size of the index that
+    was asked.
     """
 
     modality: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.arrays import unit
+from modgap.arrays import namespace, unit
 from modgap.core.checks import (
     Array,
     InputTypeError,
@@ -41,6 +41,8 @@ from modgap.moments import Moments, PairMoments
 from modgap.moments.pair import pair_moments_of
 
 DEFAULT_NAMES = ("image", "text")
+# Other documents of each modality that an index which is judged holds, at most.
+MAX_OTHERS = 10_000
 
 _HOW_TO_PAIR = (
     "Say which rows match with groups (--groups), or that none do with paired=False (--unpaired)."
@@ -266,6 +268,33 @@ class Modalities:
                 )
             others[name] = side
         return replace(self, others=others)
+
+    def single_groups(self) -> np.ndarray:
+        """Groups that do not have rows of every modality."""
+        asking = self.asking_codes.values()
+        if self.row_by_row:  # without a look at every row's group
+            codes = np.unique(np.concatenate([np.empty(0, np.int64), *asking]))
+            return codes[codes >= self.n_groups]
+        return np.setdiff1d(np.concatenate([*self.groups, *asking]), self.matched_groups)
+
+    def with_rows_of(self, groups: np.ndarray, rng: np.random.Generator) -> Modalities:
+        """The same with the rows of these groups as other documents, beside those it has.
+
+        At most 10,000 of each modality are kept, drawn at random, in memory.
+        """
+        own, _ = self.rows_of_groups(groups[:MAX_OTHERS]) if len(groups) else ([], {})
+        others = dict(self.others)
+        for (name, side), rows in zip(self.sides.items(), own, strict=False):
+            if len(rows) and name in others:
+                both = side.subset(rows).rows(), others[name].rows()
+                others[name] = Embeddings.from_array(namespace(both[0]).concat(both))
+            elif len(rows):
+                others[name] = side.subset(rows)
+        few = {
+            name: side.subset(np.sort(rng.permutation(side.n_rows)[:MAX_OTHERS]))
+            for name, side in others.items()
+        }
+        return replace(self, others=few)
 
     def _query_keys(self, labels: Any, n: int, name: str) -> np.ndarray:
         """The keys of the labels of queries, as those of the documents are made."""
