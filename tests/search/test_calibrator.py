@@ -473,6 +473,22 @@ def test_hits_cut_short_are_fitted_and_what_is_missing_has_no_probability(method
     )
 
 
+def test_hits_cut_to_fewer_columns_say_the_same_as_with_empty_ones():
+    hits, _ = simulate(300)
+    ids = np.tile(np.arange(10), (300, 1))
+    full = Hits(ids, hits.scores, np.full(ids.shape, "image", dtype=object))
+    short = cut_short(full, np.random.default_rng(0).integers(1, 5, 300))
+    whole = ScoreCalibrator().fit(short, hits.matches, modality="text")
+    narrow = ScoreCalibrator().fit(short.first(4), hits.matches[:, :4], modality="text")
+    p = whole.predict(short)
+    np.testing.assert_array_equal(narrow.predict(short), p)
+    np.testing.assert_array_equal(whole.predict(short.first(4)), p[:, :4])
+    assert whole.judge(short.first(4)).probability.shape == (300, 4)
+    ece = [whole.reliability(h, matches=hits.matches[:, : h.ids.shape[1]], modality="text").ece
+           for h in (short, short.first(4))]  # fmt: skip
+    assert ece[0] == ece[1]
+
+
 GOOD = simulate(60)[0]
 HITS = Hits(np.tile(np.arange(10), (60, 1)), GOOD.scores, np.full((60, 10), "image", dtype=object))
 BY_E = changed(HITS, expected_wrong=np.exp(-GOOD.scores))

@@ -38,6 +38,7 @@ from modgap.search.judged_hits import (
     RankedBy,
     check_pair,
     check_scores,
+    padded,
     ranking_values,
 )
 from modgap.search.reliability import (
@@ -93,28 +94,30 @@ class PairModel:
     def fit(cls, hits: JudgedHits, method: CalibrationMethod, k: int) -> Self:
         """Learn from the k best hits of each query."""
         where = arrow(hits.pair)
-        found = hits.scores.shape[1]
-        if found < k:
+        scores = padded(hits.scores, k, hits.scores, -np.inf)
+        if scores.shape[1] < k:
             raise InputValueError(
-                f"The calibrator looks at the {k} best hits of a query, {where} has {found}. "
-                f"Search for {k}, or give a smaller k."
+                f"The calibrator looks at the {k} best hits of a query, {where} has "
+                f"{scores.shape[1]}. Search for {k}, or give a smaller k."
             )
         assert hits.counted is not None
-        counted = hits.counted[:, :k]
+        counted, matches = (
+            padded(part, k, hits.scores, False)[:, :k] for part in (hits.counted, hits.matches)
+        )
         asking = counted.any(axis=1)
         n, counted = int(asking.sum()), counted[asking]
         if n < MIN_QUERIES:
             raise InputValueError(f"{where} needs at least {MIN_QUERIES} queries, got {n}.")
-        truth = hits.matches[asking, :k][counted].astype(np.float64)
+        truth = matches[asking][counted].astype(np.float64)
         n_matches, n_others = int(truth.sum()), int((1 - truth).sum())
         if n_matches < MIN_EACH or n_others < MIN_EACH:
             raise InputValueError(
                 f"{where} needs at least {MIN_EACH} matches and {MIN_EACH} non-matches among its "
                 f"hits, got {n_matches} and {n_others}. Are the groups those of these rows?"
             )
-        scores = hits.scores[asking, :k]
+        scores = scores[asking, :k]
         floor = float(scores[np.isfinite(scores)].min())
-        features = hit_features(filled(scores, floor))[counted.ravel()]
+        features = hit_features(with_floor(scores, floor))[counted.ravel()]
         weights = fit_logistic(features, truth)
         odds = log_odds(features, weights)
         steps = fit_isotonic(odds, truth) if method == "isotonic" else None
@@ -124,13 +127,13 @@ class PairModel:
 
     def predict(self, scores: np.ndarray) -> np.ndarray:
         """Probability of being a match, of each hit, (n, k); NaN where there is none."""
-        odds = log_odds(hit_features(filled(scores, self.floor)), self.weights)
+        odds = log_odds(hit_features(with_floor(scores, self.floor)), self.weights)
         found = probability(odds, self.steps).reshape(scores.shape)
         return np.where(np.isneginf(scores), np.nan, found)
 
     def score_cutoff(self, scores: np.ndarray, threshold: float) -> np.ndarray:
         """The lowest score of each query's hits with at least this probability, (n,)."""
-        scores = filled(scores, self.floor)
+        scores = with_floor(scores, self.floor)
         first, second = scores[:, 0], scores[:, 1]
         a, c, level, base = self.weights
         rest = base + level * scores.mean(axis=1)
@@ -161,7 +164,7 @@ class PairModel:
         )
 
 
-def filled(scores: np.ndarray, floor: float) -> np.ndarray:
+def with_floor(scores: np.ndarray, floor: float) -> np.ndarray:
     """Scores with the floor, or the query's own lowest if that is lower, for hits it lacks."""
     missing = np.isneginf(scores)
     lowest = np.min(np.where(missing, floor, scores), axis=1, keepdims=True)
@@ -390,11 +393,13 @@ class ScoreCalibrator(BaseEstimator):
                 "are with modality."
             )
         values = check_scores(ranking_values(hits, self.ranked_by_)[:, : self.k], self.k)
-        names = np.where(np.isfinite(values), hits.modalities[:, : self.k], "")
-        found = np.full(values.shape, np.nan)
+        width = min(self.k, hits.ids.shape[1])
+        names = np.where(np.isfinite(values[:, :width]), hits.modalities[:, :width], "")
+        found = np.full(names.shape, np.nan)
         for name in filter(None, np.unique(names.astype(str)).tolist()):
             here = names == name
-            found[here] = self._model((modality or asking[0], name)).predict(values)[here]
+            judged = self._model((modality or asking[0], name)).predict(values)
+            found[here] = judged[:, :width][here]
         return found
 
     def cutoff(self, precision: float, pair: Pair | None = None) -> Cutoff:
@@ -475,7 +480,7 @@ class ScoreCalibrator(BaseEstimator):
         for part in _as_list(hits, matches, modality):
             assert part.counted is not None
             counted = part.counted[:, : self.k]
-            predicted.append(self.predict(part)[counted])
+            predicted.append(self.predict(part)[:, : counted.shape[1]][counted])
             truth.append(part.matches[:, : self.k][counted])
         return reliability_curve(np.concatenate(predicted), np.concatenate(truth), bins, strategy)
 

@@ -45,6 +45,8 @@ def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
         raise InputValueError(
             f"scores must have one row per query and one column per hit, got shape {values.shape}."
         )
+    if k is not None:
+        values = padded(values, k, values, -np.inf)
     if k is not None and values.shape[1] != k:
         raise InputValueError(
             f"The calibrator looks at the {k} best hits of a query, got {values.shape[1]} scores "
@@ -62,6 +64,14 @@ def check_scores(scores: Any, k: int | None = None) -> np.ndarray:
             "Larger is better: pass distances with a minus sign."
         )
     return values
+
+
+def padded(values: np.ndarray, k: int, scores: np.ndarray, empty: Any) -> np.ndarray:
+    """``values`` of hits, widened to k columns where some query had fewer hits than these."""
+    missing = k - values.shape[1]
+    if missing <= 0 or not np.any(np.isneginf(scores)):
+        return values
+    return np.pad(values, ((0, 0), (0, missing)), constant_values=empty)
 
 
 @dataclass(frozen=True, eq=False)
