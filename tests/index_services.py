@@ -91,6 +91,7 @@ class MemoryIndex(VectorIndex):
     def _nearest(self, vector: Any, queries: Any, k: int, only: str | None, exact: bool) -> Any:
         keys = [key for key in self._held["documents"] if only in (None, key[0])]
         held = np.array([self._held["documents"][key][vector.name] for key in keys], float)
+        held = held.reshape(len(keys), vector.dim)
         asked = queries.astype(float)
         if self.metric == "cosine":
             held = held / np.linalg.norm(held, axis=1, keepdims=True)

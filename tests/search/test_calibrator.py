@@ -411,7 +411,9 @@ def test_hits_of_a_mixed_search_by_expected_wrong_results_are_fitted_as_they_com
     assert np.sum(np.isfinite(judged.scores)) == np.sum(p >= cut.threshold)
     header, lines = judged.first(3).table()
     assert header[-2:] == ("expected wrong", "match probability")
-    assert len(lines) == np.sum(np.isfinite(judged.scores[:, :3]))
+    shown = [line for line in lines if line[2] != "nothing found"]
+    assert len(shown) == np.sum(np.isfinite(judged.scores[:, :3]))
+    assert len(lines) - len(shown) == judged.nothing_found.sum()
 
 
 def test_labels_by_set_and_by_hit_fit_the_same_and_hits_nobody_judged_are_left_out(digit_splits):

@@ -65,6 +65,13 @@ def search(
             help="With --calibrator: leave out results that are less probably a match.",
         ),
     ] = None,
+    at_most: Annotated[
+        float | None,
+        typer.Option(
+            help="Only results with at most so many expected wrong ones, such as 1, with a "
+            "correction of the method expected-wrong."
+        ),
+    ] = None,
     table: index_options.Table = None,
     column: index_options.Column = None,
     ef_search: index_options.EfSearch = None,
@@ -112,7 +119,7 @@ def search(
         column=vector_column, modality_column=modality_column, id_column=id_column,
     ) as index:  # fmt: skip
         depth = k if judging is None else max(k, judging.k)
-        hits = index.search(rows, modality, depth, only)
+        hits = index.search(rows, modality, depth, only, at_most=at_most)
     if judging is not None:
         hits = judging.judge(hits, modality, at_least=at_least).first(k)
     if as_json:

@@ -184,16 +184,22 @@ class Background(Brief):
         It needs the best 30 of each query, or all where the list has fewer. It warns of queries
         unlike those of the bank.
         """
-        return self.judged(best_first(scores, f"The scores of {name}"), name)[0]
+        self.check_depth({name: (values := best_first(scores, f"The scores of {name}")).shape[1]})
+        return self.judged(values, name)[0]
+
+    def check_depth(self, depths: Mapping[str, int]) -> None:
+        """Refuse results of lists that were cut off too early to have a level."""
+        for name, depth in depths.items():
+            found = self.list_of(name)
+            if depth < min(found.places, found.n_documents):
+                raise InputValueError(
+                    f"Expected wrong results need the best {found.places} results of {name}, got "
+                    f"{depth}. Search for {found.places} or more."
+                )
 
     def judged(self, scores: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """E and heights of checked scores (n, k) of one list."""
+        """E and heights of checked scores (n, k): the best 30 of one list, or all it has."""
         found = self.list_of(name)
-        if scores.shape[1] < min(found.places, found.n_documents):
-            raise InputValueError(
-                f"Expected wrong results need the best {found.places} results of {name}, got "
-                f"{scores.shape[1]}. Search for {found.places} or more."
-            )
         levels = Levels.of(scores, found.places)
         share = found.foreign_share(levels)
         if len(scores) >= FOREIGN_LEAST and share > FOREIGN_SHARE:

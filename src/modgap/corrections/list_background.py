@@ -38,6 +38,8 @@ LEAST_SEEN = 5
 # A slope is at least this share of the usual one: all scores of a query may be equal.
 _FLATTEST = 0.01
 _STEEP = 10.0  # where the line beyond the highest heights starts: E of ten documents
+# Steps of log E at which its curve is kept, and how far it goes on beyond its last.
+_STEP, _FAR = 0.002, 600.0
 _DRAWS = 500
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
@@ -84,10 +86,11 @@ class Levels:
         known = self.slope[self.slope > 0]
         return float(np.exp(np.mean(np.log(known)))) if len(known) else 1.0
 
+    @np.errstate(over="ignore")  # far below the level as many are wrong as you like
     def expected_without_bank(self, scores: np.ndarray) -> np.ndarray:
         """E where there is no bank, on the safe side: r · e^(−U) of scores (n, k), best first."""
         heights = self.heights(scores, self.usual_slope())
-        return np.where(np.isneginf(heights), np.inf, PLACES * np.exp(-heights))
+        return np.asarray(self.places[:, None] * np.exp(-heights))
 
     def heights(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
         """U of scores (n, k) of the same queries."""
@@ -153,10 +156,16 @@ class ListBackground(Brief):
 
     def expected(self, heights: np.ndarray) -> np.ndarray:
         """E of these heights."""
-        log_e = self._curve(heights, self._every)
-        if self._unmatched is not None:
-            log_e = (log_e + self._curve(heights, self._unmatched)) / 2
-        return np.where(np.isneginf(heights), np.inf, np.exp(log_e))
+        found = np.exp(np.interp(heights, *self.curve))
+        return np.where(np.isneginf(heights), np.inf, found)
+
+    @cached_property
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Heights, lowest first, and log E there; straight lines between them."""
+        held = [known for known in (self._every, self._unmatched) if known is not None]
+        curves = [self._curve(known) for known in held]
+        heights = np.unique(np.concatenate([at for at, _ in curves]))
+        return heights, np.mean([np.interp(heights, *one) for one in curves], axis=0)
 
     @cached_property
     def _every(self) -> np.ndarray:
@@ -171,8 +180,8 @@ class ListBackground(Brief):
         kept[self.matched, 0] = -np.inf
         return np.sort(kept[np.isfinite(kept)])[::-1]
 
-    def _curve(self, heights: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """log E from the known heights, highest first, and along a line on either side."""
+    def _curve(self, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Heights from the known ones, lowest first, one far out on either side, and log E."""
         b, n = self.n_queries, len(known)
         log_e = np.log((np.arange(1, n + 1) + 0.5) / b)
         # Deeper than this some query's results are not known.
@@ -180,13 +189,23 @@ class ListBackground(Brief):
         if self.heights.shape[1] < self.n_documents and np.all(np.isfinite(self.heights[:, -1])):
             floor = float(np.max(self.heights[:, -1]))
             deep = max(int(np.searchsorted(-known, -floor, side="right")) - 1, 0)
-        top = min(max(LEAST_SEEN, b // 10), n) - 1
+        top = min(max(LEAST_SEEN, b // 10), n, deep + 1) - 1
         ten = min(max(round(_STEEP * b), 2 * (top + 1)), deep + 1) - 1
-        inner = np.interp(-heights, -known, log_e)
-        above = log_e[top] + self._line(known, log_e, top, ten) * (heights - known[top])
-        below = log_e[deep] + self._line(known, log_e, ten, deep) * (heights - known[deep])
-        found = np.where(heights > known[top], above, inner)
-        return np.where(heights < known[deep], below, found)
+        above = self._line(known, log_e, top, ten)
+        below = self._line(known, log_e, ten, deep)
+        # Of many ranks some will do; of equal heights the last counts them all.
+        n_knots = round(np.log((deep + 1) / (top + 1)) / _STEP) + 2
+        ranks = np.round(np.geomspace(top + 1, deep + 1, n_knots)).astype(int) - 1
+        # Every query has its level, height 0: E leaps there.
+        leap = int(np.clip(np.searchsorted(-known, 0.0) - 1, top, deep))
+        ranks = np.union1d(ranks, leap)
+        last = np.searchsorted(-known, -known[ranks], side="right") - 1
+        heights, first = np.unique(known[last], return_index=True)
+        inner = log_e[last][first]
+        return (
+            np.hstack([heights[0] + _FAR / below, heights, heights[-1] - _FAR / above]),
+            np.hstack([inner[0] + _FAR, inner, inner[-1] - _FAR]),
+        )
 
     @staticmethod
     def _line(known: np.ndarray, log_e: np.ndarray, first: int, second: int) -> float:
@@ -196,14 +215,8 @@ class ListBackground(Brief):
 
     def height_at(self, expected: float) -> float:
         """The height with this E."""
-        low, high = float(self._every[-1]) - 50.0, float(self._every[0]) + 50.0
-        for _ in range(80):
-            middle = (low + high) / 2
-            if float(self.expected(np.array([middle]))[0]) > expected:
-                low = middle
-            else:
-                high = middle
-        return high
+        heights, log_e = self.curve
+        return float(np.interp(-np.log(expected), -log_e, heights))
 
     def interval(self, expected: float, seed: int = 0) -> tuple[float, float, int]:
         """95 % interval of E where it is said to be ``expected``, and the queries that carry it.

@@ -41,8 +41,8 @@ from modgap.index.stored_vectors import (
     vector_names,
 )
 from modgap.io import Embeddings
-from modgap.search import Hits, merge
-from modgap.search.merging import NO_BACKGROUND
+from modgap.search import Hits
+from modgap.search.merging import NO_BACKGROUND, merge_checked
 
 BATCH_ROWS = 4096
 # One graph of all modalities is measured with so many queries.
@@ -76,7 +76,8 @@ class VectorIndex(ABC):
 
     Opened with several corrections, one for each asking modality, it stores one vector a document
     for each, and a query searches those made for its modality. Where graphs are searched there is
-    one for each modality, unless one for all was asked for, and their results are merged.
+    one for each modality, unless one for all was asked for, and their results are merged. With a
+    correction that has a background, they are merged by expected wrong results.
 
     Used as a context manager, an index is finished when the block ends without an error. One that
     was not finished (the process was killed, say) is opened again with ``create=True``: ``write``
@@ -166,6 +167,11 @@ class VectorIndex(ABC):
 
     def _plan(self) -> None:
         """What an index that is begun will hold."""
+        if self.one_graph and any(one.background is not None for one in self._given):
+            raise InputValueError(
+                "This correction searches each modality on its own, which one graph of all "
+                "modalities is slow at. Leave one_graph (--one-graph) out."
+            )
         kept: Graphs = "one" if self.one_graph else "each"
         self.graphs = kept if self._builds_graphs() else None
         lifts = self.graphs is not None and self._lifts()
@@ -271,8 +277,8 @@ class VectorIndex(ABC):
         -------
         Hits
             (n, k) ids, scores and modalities. There are fewer than k columns where no query has k
-            results. Where an approximate search finds fewer than for other queries, the id is
-            None and the score −∞.
+            results. Where a query has fewer than others, the id is None and the score −∞. With
+            ``expected_wrong`` where the correction has a background; results are in its order.
         """
         vector, modality = self.vector_for(modality)
         if only is not None:
@@ -335,12 +341,11 @@ class VectorIndex(ABC):
         assert background is not None
         asked = self.names if only is None else (only,)
         wanted = {name: max(k, background.list_of(name).places) for name in asked}
-        lists = {
-            name: self._hits(vector, mapped, n, name, exact=False) for name, n in wanted.items()
-        }
-        if not any(found.ids.shape[1] for found in lists.values()):
-            return next(iter(lists.values()))
-        return merge(lists, k, background, at_most=at_most)
+        lists = {}
+        for name, n in wanted.items():
+            found = self._hits(vector, mapped, n, name, exact=False)
+            lists[name] = found.ids, found.scores
+        return merge_checked(lists, k, background, at_most=at_most)
 
     def count(self, only: str | None = None) -> int:
         """How many documents are stored, of one modality or in all."""
@@ -390,7 +395,8 @@ class VectorIndex(ABC):
             kind = "one for each modality" if self.graphs == "each" else "one of all modalities"
             longer = any(vector.lengths is not None for vector in self.vectors.values())
             more = "; one more column gives documents one length, as graphs need it"
-            lines.append(f"  graphs     {kind}{more if longer else ''}")
+            what = "graphs" if self._has_graphs() else "lists"
+            lines.append(f"  {what:<10} {kind}{more if longer else ''}")
         return lines
 
     def drop(self) -> None:
@@ -593,6 +599,10 @@ class VectorIndex(ABC):
     def _builds_graphs(self) -> bool:
         """Whether an index that is begun gets graphs; options that cannot be met are refused."""
         return self.ef_search is not None
+
+    def _has_graphs(self) -> bool:
+        """Whether what is kept for each modality is a graph, not a list."""
+        return True
 
     def _searches_graphs(self) -> bool:
         """Whether a search uses the graphs that there are."""

@@ -103,9 +103,9 @@ class FaissIndex(VectorIndex):
             raise InputValueError(f"{self.place} holds no documents to export.")
         if (only is None) == (self.graphs == "each"):
             raise InputValueError(
-                f"{self.place} has one graph for each modality, and a FAISS file one: say whose "
-                f"documents to export (only={self.names[0]!r}), export each, and merge what they "
-                "find by score; or build it with one_graph=True."
+                f"{self.place} has one FAISS index for each modality, and a file holds one: say "
+                f"whose documents to export (only={self.names[0]!r}), export each, and merge what "
+                f"they find{self._other_exports()}."
                 if only is None
                 else f"{self.place} holds all modalities in one FAISS index. Leave only out."
             )
@@ -123,6 +123,11 @@ class FaissIndex(VectorIndex):
             whole.prepend_transform(step)
         with atomic_path(path) as temporary:
             _write_indexes(temporary, [whole])
+
+    def _other_exports(self) -> str:
+        if any(one.background is not None for one in self._given):
+            return " (modgap.search.merge, with correction.background)"
+        return " by score; or build it with one_graph=True"
 
     def _lock(self) -> None:
         for path in (self.path, self._table):
@@ -169,8 +174,12 @@ class FaissIndex(VectorIndex):
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
 
     def _builds_graphs(self) -> bool:
-        built = self._new(self._given[0].dim_out)
-        return isinstance(self._searched(built), self._faiss.IndexHNSW)
+        # What each modality is searched for on its own has an index for each: filters are slow.
+        return self._has_graphs() or any(one.background is not None for one in self._given)
+
+    def _has_graphs(self) -> bool:
+        held = [*self._indexes.values()] or [self._new(self._given[0].dim_out)]
+        return isinstance(self._searched(held[0]), self._faiss.IndexHNSW)
 
     def _searches_graphs(self) -> bool:
         return True

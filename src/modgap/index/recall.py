@@ -11,6 +11,7 @@ import numpy as np
 from modgap.core.checks import InputValueError, check_count
 from modgap.core.results import Progress, Result, notebook_html, notebook_table
 from modgap.corrections import Metric, own_keys
+from modgap.corrections.background import Background
 from modgap.index.base import VectorIndex
 from modgap.index.documents import as_embeddings
 from modgap.index.stored_vectors import check_banks
@@ -18,6 +19,8 @@ from modgap.search import Hits, search
 
 # Scores of float32 vectors agree to about this share of the largest of them.
 _ROUNDING = 1e-5
+# A rounded score moves expected wrong results by more: a small difference of scores divides it.
+_SLACK = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,8 @@ class IndexEvaluation(Result):
 
     ``recall`` is the share of the k exact best documents that the index returns; a document that
     scores the same as the k-th best counts. ``share`` is, for queries of each modality, the share
-    of each modality among their results, ``corpus_share`` its share of all documents.
+    of each modality among their results, ``corpus_share`` its share of all documents. With a
+    correction that has a background, the best are those with the fewest expected wrong results.
     """
 
     k: int
@@ -127,14 +131,19 @@ def evaluate_index(
         raw = rows.take(chosen)
         hits = index.search(raw, name, k)
         correction = corrections[name]
-        stored = np.concatenate(
-            [
-                correction.map(held)(r.rows(), held, keys=own_keys(correction, r, held))
-                for held, r in corpus.items()
-            ]
-        )
+        stored = {
+            held: correction.map(held)(r.rows(), held, keys=own_keys(correction, r, held))
+            for held, r in corpus.items()
+        }
         mapped = correction.apply(raw, name, "query")
-        recall[name] = _recall(hits, mapped, stored, places, index.metric, min(k, total))
+        if correction.background is None:
+            every = np.concatenate([*stored.values()])
+            recall[name] = _recall(hits, mapped, every, places, index.metric, min(k, total))
+        else:
+            wanted = min(k, total)
+            recall[name] = _judged_recall(
+                hits, mapped, stored, places, correction.background, wanted
+            )
         n_queries[name] = len(chosen)
         found = hits.modalities[hits.modalities != ""]
         share[name] = {other: float(np.mean(found == other)) for other in corpus}
@@ -160,4 +169,28 @@ def _recall(
             # The exact scores of what was returned, not those the index claims.
             _, real = search(queries[line : line + 1], stored[known], len(known), metric)
             right += int(np.sum(real >= scores[line, -1] - slack))
+    return right / (len(queries) * k)
+
+
+def _judged_recall(
+    hits: Hits,
+    queries: np.ndarray,
+    stored: Mapping[str, np.ndarray],
+    places: Mapping[tuple[str, Any], int],
+    background: Background,
+    k: int,
+) -> float:
+    """``_recall`` where the best documents are those with the fewest expected wrong results."""
+    right = 0
+    for line, found in enumerate(zip(hits.modalities.tolist(), hits.ids.tolist(), strict=True)):
+        expected = []
+        for name, rows in stored.items():
+            scores = (rows @ queries[line]).astype(np.float64)
+            order = np.argsort(-scores, kind="stable")
+            values = np.empty(len(scores))
+            values[order] = background.judged(scores[order][None], name)[0][0]
+            expected.append(values)
+        every = np.concatenate(expected)
+        known = [places[key] for key in zip(*found, strict=True) if key in places]
+        right += int(np.sum(every[known] <= np.partition(every, k - 1)[k - 1] * (1 + _SLACK)))
     return right / (len(queries) * k)

@@ -56,21 +56,27 @@ class Hits(Result):
     def table(
         self, first_query: int = 0, labels: Sequence[str] = ()
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """One line for each result; queries are numbered from ``first_query``, or have labels."""
+        """One line for each result; queries are numbered from ``first_query``, or have labels.
+
+        With expected wrong results, a query without any result has a line that says so.
+        """
         lines = []
         expected = self.expected_wrong
         for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
+            asked: str | int = first_query + query
+            if labels:
+                asked = shorten(labels[query], _LABEL, placeholder="…")
             for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
                 if key is not None:  # an approximate search may find fewer
-                    asked: str | int = first_query + query
-                    if labels:
-                        asked = shorten(labels[query], _LABEL, placeholder="…")
                     cells = [asked, place, key, name, f"{score:.6f}"]
                     if expected is not None:
                         cells.append(self._shown(float(expected[query, place - 1])))
                     if self.probability is not None:
                         cells.append(f"{self.probability[query, place - 1]:.2f}")
                     lines.append(tuple(map(str, cells)))
+            if expected is not None and self.nothing_found[query]:
+                more = () if self.probability is None else ("",)
+                lines.append((str(asked), "–", "nothing found", "", "", "", *more))
         header: tuple[str, ...] = ("query", "place", "id", "modality", "score")
         header += () if expected is None else ("expected wrong",)
         return header + (() if self.probability is None else ("match probability",)), lines

@@ -61,28 +61,43 @@ def merge(
         raise InputValueError(
             f"Every list must have a line for each query, got {' and '.join(map(str, sizes))}."
         )
+    if background is not None:
+        background.check_depth({name: scores.shape[1] for name, (_, scores) in lists.items()})
+    return merge_checked(lists, k, background, at_most=at_most)
+
+
+def merge_checked(
+    lists: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    k: int,
+    background: Background | None,
+    *,
+    at_most: float | None = None,
+) -> Hits:
+    """``merge`` of checked ids and scores: the best 30 of each list, or all it has now."""
+    n_queries = len(next(iter(lists.values()))[0])
+    lists = {name: found for name, found in lists.items() if found[1].shape[1]}
     if at_most is not None:
         if background is None:
             raise InputValueError("at_most needs a background: fit one with a bank of queries.")
-        background.check_at_most(at_most, len(lists))
+        background.check_at_most(at_most, max(1, len(lists)))
+    if not lists:
+        none = np.empty((n_queries, 0))
+        return Hits(none.astype(object), none, none.astype(str), none, np.ones(n_queries))
     expected, heights = {}, {}
     for name, (_, scores) in lists.items():
         if background is None:
             levels = Levels.of(scores, PLACES)
-            high = levels.heights(scores, levels.usual_slope())
-            expected[name] = levels.places[:, None] * np.exp(-high)
+            expected[name] = levels.expected_without_bank(scores)
         else:
             expected[name], high = background.judged(scores, name)
-        heights[name] = high[:, 0]
+            heights[name] = high[:, 0]
     chance = None
     if background is not None:
         best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
         chance = background.chance(best, heights)
     every = np.hstack([len(lists) * expected[name] for name in lists])
     scores = np.hstack([scores for _, scores in lists.values()])
-    names = np.hstack(
-        [np.where(np.isneginf(s), "", name).astype(object) for name, (_, s) in lists.items()]
-    )
+    names = np.hstack([np.where(np.isneginf(s), "", name) for name, (_, s) in lists.items()])
     order = np.argsort(every, axis=1, kind="stable")[:, :k]
     ids, scores, names, every = (
         np.take_along_axis(part, order, axis=1)
@@ -169,7 +184,7 @@ def search_corrected(
         name: best_documents(asked, rows, max(k, background.list_of(name).places), "inner_product")
         for name, rows in documents.items()
     }
-    return merge(lists, k, background, at_most=at_most)
+    return merge_checked(lists, k, background, at_most=at_most)
 
 
 NO_BACKGROUND = (

@@ -38,7 +38,7 @@ from modgap.index.quantised.segment import BLOCK_ROWS, Segment, along_directions
 from modgap.index.stored_vectors import check_products, query_modality
 from modgap.io import Embeddings
 from modgap.search import Hits
-from modgap.search.merging import best_of
+from modgap.search.merging import NO_BACKGROUND, best_of, merge_checked
 
 
 class QuantisedIndex:
@@ -160,6 +160,7 @@ class QuantisedIndex:
         *,
         pool: int | None = None,
         modality: str | None = None,
+        at_most: float | None = None,
     ) -> Hits:
         """The k best documents of each query, best first; ids are row numbers in their modality.
 
@@ -177,6 +178,9 @@ class QuantisedIndex:
             every document is scored.
         modality : str, optional
             That of the queries, where there is a correction that serves more than one.
+        at_most : float, optional
+            Leave out results with more expected wrong results than this, with a correction that
+            has a background.
         """
         segments = self._segments(only)
         rows = self._asked(_numpy_rows(queries, "queries"), modality)
@@ -189,13 +193,19 @@ class QuantisedIndex:
         check_count(k, "k", at_most=self.count(only))
         if pool is not None:
             check_count(pool, "pool", at_least=k)
-        ids, scores, names = [], [], []
+        background = None if self.correction_ is None else self.correction_.background
+        if background is None:
+            if at_most is not None:
+                raise InputValueError(NO_BACKGROUND)
+            lists = {name: one.search(rows, k, pool) for name, one in segments.items()}
+            names = [np.full(found.shape, name) for name, (found, _) in lists.items()]
+            ids, scores = (np.hstack([one[place] for one in lists.values()]) for place in (0, 1))
+            return best_of(ids, scores, np.hstack(names), k)
+        lists = {}
         for name, segment in segments.items():
-            found, values = segment.search(rows, k, pool)
-            ids.append(found)
-            scores.append(values)
-            names.append(np.full(found.shape, name))
-        return best_of(np.hstack(ids), np.hstack(scores), np.hstack(names), k)
+            wanted = max(k, background.list_of(name).places)
+            lists[name] = segment.search(rows, wanted, None if pool is None else max(pool, wanted))
+        return merge_checked(lists, k, background, at_most=at_most)
 
     @property
     def bytes_per_vector(self) -> int:
