@@ -8,13 +8,12 @@ import warnings
 import numpy as np
 import pytest
 
-import modgap
 from conftest import load_published_tensors
 from modgap import Correction, Modalities, diagnose
-from modgap.corrections import Calibrate, ForeignBankWarning
+from modgap.corrections import Calibrate, ExpectedWrong, ForeignBankWarning
 from modgap.corrections.bank import check_bank, shortfall
 from modgap.diagnosis import fix
-from modgap.diagnosis.hubs import choose_hubs
+from modgap.diagnosis.hubs import Change, HubTrial, choose_hubs
 from modgap.diagnosis.splits import split
 from modgap.evaluation import mixed_retrieval, retrieval
 from modgap.io import open_embeddings
@@ -61,20 +60,23 @@ def found(photos):
 
 def test_hubs_are_recommended_where_they_help(found):
     assert found.verdict == "use"
-    assert found.hubs.helps
-    assert found.hubs.rank_gain.low > 0
-    assert found.recommended == found.hubs.method
-    assert "hubs=" in found.recommended
+    assert found.hubs.weight == 0.5
+    assert found.hubs.tried[0].rank.mean > 2 * found.hubs.tried[0].rank.error
+    assert found.recommended == "ExpectedWrong(hubs=0.5)"
     trial = next(t for t in found.trials if t.method == found.recommended)
-    assert trial.confirm.metrics[SEARCHED].change.value > 0
     assert not trial.keeps_rankings
-    # A rise by .024 of 125 groups may be chance, and the sentence does not call it a rise.
-    assert trial.confirm.metrics[SEARCHED].change.low < 0
     assert "recall@1 holds (image recall@1 +" in found.sentence
-    assert found.hubs.sentence.startswith("Hub correction helps")
+    assert found.hubs.sentence.startswith("Hub correction with weight 0.5 holds: MRR")
     # What is written has a bank of all rows that ask.
-    assert found.correction.hubs.n_bank == 500
+    assert found.correction.hubs.n_bank == found.correction.background.n_queries == 500
     assert found.correction.dim_out == 513
+
+
+def test_a_cut_at_one_expected_wrong_result_is_said(found):
+    assert found.cut.n_queries == 125
+    assert 0.5 < found.cut.wrong < 1.5
+    assert 0.5 < found.cut.kept < 1
+    assert str(found.cut) in found.notes
 
 
 def test_the_metrics_of_hubs_are_those_of_the_public_functions(found, photos):
@@ -87,20 +89,42 @@ def test_the_metrics_of_hubs_are_those_of_the_public_functions(found, photos):
     assert trial.confirm.metrics["mixed_ndcg@10"].value.value == pytest.approx(mixed)
 
 
-def test_hubs_are_not_recommended_where_there_are_none():
-    found = diagnose(*plain())
-    assert not found.hubs.helps
-    assert found.recommended != found.hubs.method
-    trial = next(t for t in found.trials if t.method == found.hubs.method)
-    assert not trial.eligible
-    assert trial.reason == "hubs do not help enough"
-    assert "its gain is too small" in found.hubs.sentence
+def reference_changes(held, fitted, weight):
+    """Reciprocal ranks, NDCG@10 and recall@10 with hubs less those without, by text queries."""
+    found = []
+    for alpha in (weight, 0.0):
+        correction = ExpectedWrong(alpha).fit(fitted, queries="text").correction_
+        ranks = retrieval(held, correction=correction).ranks()["text finds image"]
+        (mixed,) = mixed_retrieval(held, correction=correction, queries="text", seed=0).queries
+        found.append((1 / (1 + ranks), mixed.ndcg, mixed.hit))
+    return [a - b for a, b in zip(*found, strict=True)]
 
 
-def test_on_the_digits_hubs_cost_recall_and_are_not_recommended():
-    digits = modgap.load_digits()
-    data = Modalities.of(digits.X, digits.Y, groups=digits.groups)
-    assert not choose_hubs(split(data, 0).folds, "text", metric="cosine").helps
+def test_the_changes_are_those_of_the_public_functions():
+    folds = split(Modalities.of(*with_hubs()), 0).folds
+    both = [reference_changes(*pair, 0.5) for pair in (folds, folds[::-1])]
+    first = choose_hubs(folds, "text", metric="cosine").tried[0]
+    assert first.weight == 0.5
+    of_text = np.concatenate([changes[0] for changes in both])
+    assert np.sign(first.rank.mean) == np.sign(of_text.mean())
+
+
+def test_hubs_that_cost_are_left_out():
+    """All rows around one centre: hubness is chance, and subtracting it moves matches down."""
+    choice = choose_hubs(split(Modalities.of(*plain()), 0).folds, "text", metric="cosine")
+    assert choice.weight in (0.0, 0.25)
+    assert len(choice.tried) == 2
+    assert not choice.tried[0].holds
+    if not choice.weight:
+        assert "costs too much" in choice.sentence
+
+
+@pytest.mark.parametrize(("mean", "error", "holds"), [(-0.1, 0.3, True), (-0.2, 0.3, False)])
+def test_a_metric_holds_down_to_half_a_standard_error(mean, error, holds):
+    assert Change(mean, error).holds is holds
+    one = Change(mean, error), Change(0.0, 0.0), Change(0.1, 0.0)
+    for turned in (one, one[1:] + one[:1], one[2:] + one[:2]):
+        assert HubTrial(0.5, *turned).holds is holds
 
 
 def test_the_choice_does_not_look_at_the_confirm_split():
@@ -125,20 +149,17 @@ def test_the_whole_index_leaves_a_documents_own_queries_out(found, photos):
 def test_a_bank_that_is_given_is_used():
     X, Y = with_hubs(960)
     found = diagnose(X[:480], Y[:480], bank=Y[480:], correctors=(Calibrate(),))
-    assert found.hubs.helps
     assert not found.hubs.own_bank
-    assert found.recommended == found.hubs.method
+    assert found.recommended == f"ExpectedWrong(hubs={found.hubs.weight})"
     assert found.correction.hubs.n_bank == 480
     assert found.correction.hubs.keys is None
 
 
-def test_a_foreign_bank_is_noticed_and_not_recommended(photos):
+def test_a_foreign_bank_is_noticed(photos):
     names = load_published_tensors("imagenet-clip-b32")["class_text"]
     with pytest.warns(ForeignBankWarning, match="may not hold the kind of queries"):
         found = diagnose(*photos, bank=names, correctors=(Calibrate(),))
-    assert not found.hubs.helps
-    assert found.recommended == "Calibrate(mode='keep')"
-    assert "The bank may not hold queries like" in found.hubs.sentence
+    assert not found.hubs.own_bank
 
 
 def test_banks_of_the_same_kind_do_not_fall_short():
@@ -184,12 +205,21 @@ def test_banks_that_cannot_be_used_are_refused_in_one_sentence(bank, message, tm
     assert not (tmp_path / "fixed").exists()
 
 
-def test_without_pairs_a_bank_is_not_judged_and_that_is_said():
-    X, Y = with_hubs(200)
+def test_without_pairs_merging_by_expected_wrong_results_is_offered():
+    X, Y = with_hubs(320)
     found = diagnose(X, Y[:150], paired=False, bank=Y[150:])
+    assert found.verdict == "no pairs"
     assert found.hubs is None
-    assert "modgap fit uses the bank" in found.not_tried["hubs"]
-    assert found.correction.hubs is None
+    assert found.recommended == "ExpectedWrong(hubs=0.25)"
+    assert found.correction.background.n_queries == 170
+    few = diagnose(X, Y[:90], paired=False)
+    assert few.recommended == "Calibrate(mode='keep')"
+
+
+def test_a_bank_without_a_use_is_said():
+    X, Y = with_hubs(200)
+    found = diagnose(X, Y, bank=Y, goal="robust")
+    assert "modgap fit uses the bank" in found.not_tried["expected wrong results"]
 
 
 def test_fix_writes_the_column_and_drops_the_bank_when_told(photos, tmp_path):
@@ -205,7 +235,7 @@ def test_fix_writes_the_column_and_drops_the_bank_when_told(photos, tmp_path):
     assert saved.hubs.bank is None
     assert saved.apply(Y[:3], "text", "query").shape == (3, 513)
     told = json.loads((tmp_path / "fixed" / "diagnosis.json").read_text())
-    assert told["hubs"]["helps"] is True
+    assert told["hubs"]["weight"] == 0.5
     assert not any("index build" in line for line in fixed.next_steps if "in an index" in line)
 
 

@@ -102,6 +102,7 @@ class Background(Brief):
             raise InputValueError(f"hubs must be between 0 and 1, got {hubs}.")
         asked = unit(to_numpy(check_rows(bank, "bank", nonzero=True)).astype(np.float32))
         check_bank_size(len(asked))
+        warn_of_few_queries(len(asked))
         keys, bank_keys = _as_keys(groups, bank_groups, documents_by_list, len(asked))
         kept = kept_in_bank(len(asked))
         bank_keys = None if bank_keys is None else bank_keys[kept]
@@ -132,6 +133,7 @@ class Background(Brief):
         for name, given in scores_by_list.items():
             scores = best_first(given, f"The scores of {name}")
             check_bank_size(len(scores))
+            warn_of_few_queries(len(scores))
             check_list_size(n_documents[name], name)
             lists[name] = ListBackground.of_scores(scores, n_documents[name])
         return cls(lists)
@@ -285,9 +287,13 @@ def hub_neighbours(n_queries: int) -> int:
 
 
 def check_bank_size(n_queries: int) -> None:
-    """Refuse a bank that says nothing, and warn of a small one."""
+    """Refuse a bank that says nothing."""
     if n_queries < MIN_BANK:
         raise InputValueError(f"A bank must have at least {MIN_BANK} queries, got {n_queries}.")
+
+
+def warn_of_few_queries(n_queries: int) -> None:
+    """Warn of a small bank."""
     if n_queries < FEW_QUERIES:
         warnings.warn(
             f"The bank has {n_queries} queries: with fewer than {FEW_QUERIES}, expected wrong "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Self
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from modgap.corrections.background import (
     check_bank_size,
     check_list_size,
     hub_neighbours,
+    warn_of_few_queries,
 )
 from modgap.corrections.bank import check_bank, with_hubs
 from modgap.corrections.base import Corrector
@@ -61,6 +63,12 @@ class ExpectedWrong(Corrector):
 
     def _maps_of(self, sides: Mapping[str, RowMoments]) -> dict[tuple[str, str], Affine]:
         return {(side, "document"): Affine.fitted(len(rows.mean)) for side, rows in sides.items()}
+
+    def _warned(self) -> Self:
+        hubs = self.correction_.hubs
+        assert hubs is not None
+        warn_of_few_queries(hubs.n_bank)
+        return super()._warned()
 
     def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
         if bank is not None:

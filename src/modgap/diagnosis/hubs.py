@@ -17,7 +17,7 @@ import numpy as np
 
 from modgap.core.checks import Array
 from modgap.core.results import Result, signed
-from modgap.corrections import ExpectedWrong, Metric, row_length
+from modgap.corrections import Calibrate, ExpectedWrong, Metric, row_length
 from modgap.corrections.bank import check_bank
 from modgap.evaluation.metrics import directions
 from modgap.evaluation.mixed import mixed_of
@@ -118,7 +118,7 @@ def choose_hubs(
         Seed of the mixed index.
     """
     if bank is not None:
-        plain = ExpectedWrong(0.0).fit(folds[0], queries=asking, rows=row_length(metric))
+        plain = Calibrate().fit(folds[0], queries=asking, rows=row_length(metric))
         check_bank(plain.correction_, bank, folds[0])
     source = folds[0].queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
     found = [
