@@ -48,7 +48,7 @@ def test_three_modalities_get_one_verdict_on_every_direction(found):
     recalls = [name for name in found.raw.metrics if name.endswith("recall@1")]
     assert recalls == ["image_retrieval_recall@1", "audio_retrieval_recall@1"]
     tried = {trial.method.partition("(")[0] for trial in found.trials}
-    assert tried == {"OriginShift", "Center", "Whiten", "Calibrate"}
+    assert tried == {"OriginShift", "Center", "Whiten", "Calibrate", "ExpectedWrong"}
     assert found.correction.names == found.names
 
 

@@ -88,6 +88,23 @@ def test_what_keeps_rankings_comes_first_unless_it_is_beaten_beyond_chance():
     assert order(trials, *[gain] * 5, 0.5)[0] == "keeps"
 
 
+def test_what_is_preferred_comes_first_unless_it_is_beaten_beyond_chance():
+    merged = trial("merged", bound=0.1)
+    keeps = trial("keeps", bound=0.2, keeps_rankings=True)
+
+    def first(*means):
+        found = choose([trial("B", bound=0.2), keeps, merged], goals(*means), "merged")
+        return [one.method for one in found]
+
+    assert first(0.5, 0.51, 0.5)[0] == "merged"
+    assert first(0.51, 0.49, 0.5)[0] == "merged"
+    assert first(0.5, 0.6, 0.5)[:2] == ["keeps", "merged"]
+    assert first(0.6, 0.5, 0.5)[:2] == ["B", "merged"]
+    # One that is not eligible, or does not gain, is not preferred.
+    worse = trial("merged", bound=-0.1)
+    assert choose([keeps, worse], goals(0.5, 0.5), "merged") == [keeps]
+
+
 def test_of_several_that_keep_rankings_the_best_is_tried_first():
     trials = [
         trial("A", bound=0.1, keeps_rankings=True), trial("B", bound=0.3, keeps_rankings=True)

@@ -404,11 +404,14 @@ class _Run:
     ) -> tuple[bool, str, float]:
         """Whether a correction is eligible on a split, why, and the lower bound of its gain."""
         scores = evaluator.scores(resampled, level)
+        # Lists merged by expected wrong results bring as many wrong results each, whatever their
+        # length: that is their balance, and no bias.
+        merged = correction.background is not None
         eligible, reason = eligibility(
             scores,
             self.recalls,
             keeps_rankings=self._keeps_rankings(correction),
-            bias_growth=evaluator.bias_growth(resampled, level),
+            bias_growth=None if merged else evaluator.bias_growth(resampled, level),
         )
         return eligible, reason, lower_bound(scores)
 

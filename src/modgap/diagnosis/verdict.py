@@ -124,30 +124,37 @@ def choose(
     """The corrections worth confirming, in the order to try them; none: leave it alone.
 
     Eligible ones that gain come by the lower bound of their gain. First comes the method
-    ``preferred``, which does not grow stale when documents change; else the best of those that
-    change no ranking within a modality and so cost nothing. Others come before it where they beat
-    it on ``resampled`` metrics beyond what the best of so many would by chance.
+    ``preferred``, which does not grow stale when documents change, unless others beat it on
+    ``resampled`` metrics beyond what the best of so many would by chance. Among these, or where it
+    is not eligible, the best of those that change no ranking within a modality comes first, as it
+    costs nothing, unless others beat it in the same way.
     """
     found = [(t, r) for t, r in zip(trials, resampled, strict=True) if t.eligible]
     hopeful = sorted(
         ((t, r) for t, r in found if t.lower_bound > 0), key=lambda tr: -tr[0].lower_bound
     )
-    safe = [(t, r) for t, r in hopeful if t.method == preferred]
-    safe = safe or [(t, r) for t, r in hopeful if t.keeps_rankings]
-    if not safe:
-        return [t for t, _ in hopeful]
-    incumbent, base = safe[0]
-    challengers = [
-        (t, r)
-        for t, r in hopeful
-        if t is not incumbent and (incumbent.method == preferred or not t.keeps_rankings)
-    ]
-    gains = [
-        (r["goal"][0] - base["goal"][0], r["goal"][1] - base["goal"][1]) for _, r in challengers
-    ]
-    better = [t for (t, _), beats in zip(challengers, beyond_max_t(gains), strict=True) if beats]
-    first = [*sorted(better, key=lambda t: -t.lower_bound), incumbent]
-    return [*first, *(t for t, _ in hopeful if t not in first)]
+    kept = [one for one in hopeful if one[0].method == preferred]
+    rivals = [one for one in hopeful if one[0].method != preferred]
+    better = _better(rivals, kept[0]) if kept else rivals
+    keeping = [one for one in better if one[0].keeps_rankings]
+    if keeping:
+        others = [one for one in better if not one[0].keeps_rankings]
+        first = [*_better(others, keeping[0]), keeping[0]]
+    else:
+        first = better
+    order = [t for t, _ in (*first, *kept)]
+    return [*order, *(t for t, _ in hopeful if t not in order)]
+
+
+_Tried = tuple[Trial, Resampled]
+
+
+def _better(challengers: Sequence[_Tried], incumbent: _Tried) -> list[_Tried]:
+    """Those that beat another on resampled goals beyond what the best of so many do by chance."""
+    base = incumbent[1]["goal"]
+    gains = [(r["goal"][0] - base[0], r["goal"][1] - base[1]) for _, r in challengers]
+    beats = beyond_max_t(gains)
+    return [one for one, beaten in zip(challengers, beats, strict=True) if beaten]
 
 
 def confirm(

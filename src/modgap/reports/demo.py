@@ -6,7 +6,7 @@ import numpy as np
 
 from modgap.corrections import Correction
 from modgap.datasets import DigitPairs
-from modgap.search import search
+from modgap.search import search_corrected
 
 SHOWN = 4
 _SHADES = " ░▒▓█"
@@ -32,8 +32,11 @@ class DigitIndex:
         """The documents nearest to caption queries, as they are or corrected."""
         digits = self.digits
         fix = correction or Correction.identity(digits.X.shape[1])
-        documents = np.concatenate([fix.x(digits.X[self.images]), fix.y(digits.Y[self.captions])])
-        return search(fix.y(digits.Y[queries], "query"), documents, SHOWN, fix.metric)[0]
+        documents = {
+            "image": fix.x(digits.X[self.images]), "text": fix.y(digits.Y[self.captions])
+        }  # fmt: skip
+        found = search_corrected(fix, digits.Y[queries], documents, SHOWN, modality="text")
+        return np.where(found.modalities == "text", len(self.images), 0) + found.ids
 
     def query_that_is_mended(self, correction: Correction) -> int:
         """The first query whose scan comes first once corrected; else the first query."""

@@ -14,7 +14,7 @@ from modgap.core.door import check_rows
 from modgap.corrections import Correction, Metric
 from modgap.io import Modalities
 from modgap.search import Hits
-from modgap.search.merging import best_of
+from modgap.search.merging import best_of, merge
 from modgap.search.scores import row_factors
 from modgap.serve.mapped_rows import LiveRows, MappedRows
 
@@ -111,7 +111,7 @@ class MixedIndex:
         # A query on the origin has no direction, and is refused here.
         check_values(asked, "The query", nonzero=used.metric == "cosine")
         asked = row_factors(asked, used.metric)
-        found = []
+        lists, background = {}, used.background
         for name, mapped in documents.items():
             marked = None if among is None else among[name]
             place = None
@@ -120,10 +120,13 @@ class MixedIndex:
             if place is not None:
                 marked = np.ones(len(mapped.live), dtype=bool) if marked is None else marked.copy()
                 marked[place] = False
-            numbers, scores = mapped.search(asked, k, marked)
-            found.append((numbers, scores, np.full(numbers.shape, name, dtype=object)))
-        ids, all_scores, names = (np.hstack(part) for part in zip(*found, strict=True))
-        return best_of(ids, all_scores, names, k)
+            places = k if background is None else max(k, background.list_of(name).places)
+            lists[name] = mapped.search(asked, places, marked)
+        if background is not None:
+            return merge(lists, k, background)
+        names = [np.full(ids.shape, name, dtype=object) for name, (ids, _) in lists.items()]
+        ids, scores = (np.hstack(part) for part in zip(*lists.values(), strict=True))
+        return best_of(ids, scores, np.hstack(names), k)
 
     def documents(self, correction: Correction) -> dict[str, MappedRows]:
         """The rows of each modality as a correction maps them; mapped on the first call."""
