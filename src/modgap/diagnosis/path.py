@@ -110,7 +110,7 @@ def gap_paths(
         How the rows as they are get ranked.
     diagnosis : Diagnosis, optional
         That of the same rows, queries, metric and seed: the correction that it recommends or offers
-        comes first.
+        comes first, or the best fixed one where that moves no row.
     moves : sequence of Corrector
         Corrections to follow besides, those of the papers by default.
     steps : sequence of float
@@ -138,7 +138,7 @@ def gap_paths(
     held = _Steps(confirm, asking, metric, heats, seed)
     known = dict(diagnosis.corrections) if diagnosis else {}
     correctors = {one.label: one for one in moves}
-    ways = {name: all_steps for name in known if diagnosis and name == diagnosis.recommended}
+    ways = {name: all_steps for name in known if diagnosis and name == diagnosis.moving}
     ways |= {name: few_steps for name in correctors if name not in ways}
     paths: list[GapPath] = []
     failures: dict[str, str] = {}

@@ -399,6 +399,18 @@ class Diagnosis(HasFigure, Result):
         return found if self.hubs is None else [*found, self.hubs.sentence]
 
     @property
+    def moving(self) -> str | None:
+        """The method that moves rows: the recommended one, or the best fixed one beside merging."""
+        chosen = self.corrections.get(str(self.recommended))
+        if chosen is None or chosen.background is None:
+            return self.recommended
+        fixed = [one for one in self.trials if self.corrections[one.method].background is None]
+        eligible = [one for one in fixed if one.eligible]
+        if eligible:
+            return max(eligible, key=lambda one: one.confirm.goal.value.value).method
+        return next((one.method for one in fixed if one.keeps_rankings), None)
+
+    @property
     def held_out(self) -> str:
         """The rows that every metric rests on, in words."""
         held = "groups" if "choose" in self.n_groups else "rows of each modality"

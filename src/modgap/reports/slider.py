@@ -57,7 +57,7 @@ def way_document(
     losses = None
     if path.losses is not None:
         losses = {f"{t:g}": row for t, row in zip(path.temperatures, path.losses, strict=True)}
-    recommended = path.method == diagnosis.recommended
+    recommended = path.method == diagnosis.moving
     return {
         **(_recommended_words(path, diagnosis) if recommended else move_words(path.method)),
         "recommended": recommended,
@@ -75,6 +75,8 @@ def way_document(
 
 def _recommended_words(path: GapPath, diagnosis: Diagnosis) -> dict[str, str]:
     what = "Offered" if not_judged(diagnosis) else "Recommended"
+    if path.method != diagnosis.recommended:
+        what = "Best fixed correction"
     drawn = "Documents are drawn"
     if path.correction.hubs is not None:
         drawn += ", without their column of hubs"
@@ -83,8 +85,9 @@ def _recommended_words(path: GapPath, diagnosis: Diagnosis) -> dict[str, str]:
     return {
         "key": "recommended",
         "label": f"{what}: {path.method}",
-        "about": f"{what}, applied little by little: on the right, the numbers of the verdict. "
-        f"{drawn}.",
+        "about": f"{what}, applied little by little: on the right, its numbers in the verdict. "
+        f"{drawn}."
+        + ("" if what[0] != "B" else " Merging by expected wrong results moves no document."),
     }
 
 
