@@ -41,14 +41,16 @@ def slow_merge(lists, k, background):
         hits = []
         for name, (ids, scores) in lists.items():
             expected = background.expected_wrong_of_scores(scores[query : query + 1], name)[0]
-            for key, score, e in zip(ids[query], scores[query], expected, strict=True):
-                hits.append((len(lists) * e, key, name, score))
-        answer.append(sorted(hits, key=lambda hit: hit[0])[:k])
+            for place, e in enumerate(expected):
+                odds_against = e * (1 + 0.05 * sum(1 / better for better in expected[:place]))
+                found = (len(lists) * e, ids[query, place], name, scores[query, place])
+                hits.append((odds_against, found))
+        answer.append([found for _, found in sorted(hits, key=lambda hit: hit[0])[:k]])
     return answer
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1, 10, 80]))
-def test_hits_come_by_expected_wrong_results_times_the_lists(seed, k):
+def test_hits_come_by_expected_wrong_results_and_what_is_better_in_their_list(seed, k):
     lists, background = lists_of(seed), background_of()
     found = merge(lists, k, background)
     wanted = slow_merge(lists, k, background)
@@ -108,6 +110,16 @@ def test_without_a_bank_e_is_r_at_the_level_and_falls_by_e_a_unit(width, places)
     slope = np.mean([best[i - 1] - level for i in range(4, places + 1)]) / np.mean(rise)
     wanted = [places * math.exp(-u) for u in heights(scores[0], places, slope)]
     np.testing.assert_allclose(found.expected_wrong[0], wanted, rtol=1e-9)
+
+
+def test_what_follows_a_sure_hit_comes_after_the_other_lists_best():
+    lists, background = lists_of(3, 1), background_of()
+    ids, scores = lists["text"]
+    sure = np.where(np.arange(40) == 0, scores[0, 0] + 100, scores)
+    found = merge({"image": lists["image"], "text": (ids, sure)}, 80, background)
+    assert found.modalities[0, :2].tolist() == ["text", "image"]
+    assert found.modalities[0, -39:].tolist() == ["text"] * 39  # E stays what it was
+    np.testing.assert_array_equal(np.isfinite(found.expected_wrong), True)
 
 
 def test_ids_of_every_kind_and_hits_of_a_search_are_taken():

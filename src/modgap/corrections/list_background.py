@@ -11,7 +11,8 @@ How it works, for one list of results (the documents of one modality, a lexical 
 4. Few documents lie far above the level; there log E goes on as a straight line.
 
 A hit of E = 0.1 is one that a query without any match would show once in ten times. Lists are
-merged by E. It needs the best 30 of each list, and no pairs.
+merged by E; where a list has its match, its next results are less likely to be another, and come
+later. It needs the best 30 of each list, and no pairs.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _FLATTEST = 0.01
 _STEEP = 10.0  # where the line beyond the highest heights starts: E of ten documents
 # Steps of log E at which its curve is kept, and how far it goes on beyond its last.
 _STEP, _FAR = 0.002, 600.0
+# A hit with this E is taken to be as likely right as wrong.
+_EVEN = 0.05
 _DRAWS = 500
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
@@ -253,6 +256,17 @@ class ListBackground(Brief):
                 if deviation > 0:
                     far |= np.abs(values - mean) > _FOREIGN_DEVIATIONS * deviation
         return float(far.mean())
+
+
+def merging_order(expected: np.ndarray) -> np.ndarray:
+    """What lists are merged by, smallest first, from E (n, k) of one list, best first.
+
+    E_i (1 + 0.05 Σ 1/E_j) over the better results j of the list: the odds against a hit where a
+    list has one match, and a hit of E = 0.05 has even odds. Within a list the order stays.
+    """
+    held = np.maximum(expected, 1e-30)
+    better = np.cumsum(1 / held, axis=1)[:, :-1]
+    return held * (1 + _EVEN * np.pad(better, ((0, 0), (1, 0))))
 
 
 def list_background(

@@ -27,6 +27,7 @@ from modgap.corrections.list_background import (
     Levels,
     ListBackground,
     list_background,
+    merging_order,
 )
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
 from modgap.io import Modalities
@@ -203,9 +204,9 @@ class DrawnIndex:
             lists.append((np.where(best < 0, -1, best + first), scores))
             first += len(part)
         merged = len(lists) * np.hstack(expected)
-        order = np.argsort(merged, axis=1, kind="stable")[:, :k]
+        order = np.argsort(np.hstack([merging_order(e) for e in expected]), axis=1, kind="stable")
         every = (*(np.hstack([one[place] for one in lists]) for place in (0, 1)), merged)
-        best, scores, merged = (np.take_along_axis(part, order, axis=1) for part in every)
+        best, scores, merged = (np.take_along_axis(part, order[:, :k], axis=1) for part in every)
         return best, scores, merged
 
     def ranks(self, queries: Array, groups: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from modgap.core.checks import InputValueError, check_count
 from modgap.core.results import Progress, Result, notebook_html, notebook_table
 from modgap.corrections import Metric, own_keys
 from modgap.corrections.background import Background
+from modgap.corrections.list_background import merging_order
 from modgap.index.base import VectorIndex
 from modgap.index.documents import as_embeddings
 from modgap.index.stored_vectors import check_banks
@@ -30,7 +31,7 @@ class IndexEvaluation(Result):
     ``recall`` is the share of the k exact best documents that the index returns; a document that
     scores the same as the k-th best counts. ``share`` is, for queries of each modality, the share
     of each modality among their results, ``corpus_share`` its share of all documents. With a
-    correction that has a background, the best are those with the fewest expected wrong results.
+    correction that has a background, the best are those that exact search merges first.
     """
 
     k: int
@@ -180,7 +181,7 @@ def _judged_recall(
     background: Background,
     k: int,
 ) -> float:
-    """``_recall`` where the best documents are those with the fewest expected wrong results."""
+    """``_recall`` where lists are merged by expected wrong results."""
     right = 0
     for line, found in enumerate(zip(hits.modalities.tolist(), hits.ids.tolist(), strict=True)):
         expected = []
@@ -188,7 +189,7 @@ def _judged_recall(
             scores = (rows @ queries[line]).astype(np.float64)
             order = np.argsort(-scores, kind="stable")
             values = np.empty(len(scores))
-            values[order] = background.judged(scores[order][None], name)[0][0]
+            values[order] = merging_order(background.judged(scores[order][None], name)[0])[0]
             expected.append(values)
         every = np.concatenate(expected)
         known = [places[key] for key in zip(*found, strict=True) if key in places]

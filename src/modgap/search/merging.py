@@ -12,7 +12,7 @@ from modgap.core.checks import Array, InputValueError, check_choice, check_count
 from modgap.core.door import check_rows
 from modgap.corrections import Correction
 from modgap.corrections.background import Background, best_first
-from modgap.corrections.list_background import PLACES, Levels
+from modgap.corrections.list_background import PLACES, Levels, merging_order
 from modgap.search.exact import best_documents
 from modgap.search.hits import Hits
 
@@ -49,7 +49,8 @@ def merge(
     -------
     Hits
         With ``expected_wrong``; ``modalities`` name the list of each result. Scores are those of
-        the lists and not comparable between them.
+        the lists and not comparable between them. A result that follows a sure one in its own list
+        may come after results of other lists with more expected wrong ones.
     """
     check_count(k, "k")
     lists = {name: _as_given(found, name) for name, found in hits_by_list.items()}
@@ -96,9 +97,10 @@ def merge_checked(
         best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
         chance = background.chance(best, heights)
     every = np.hstack([len(lists) * expected[name] for name in lists])
+    key = np.hstack([merging_order(expected[name]) for name in lists])
     scores = np.hstack([scores for _, scores in lists.values()])
     names = np.hstack([np.where(np.isneginf(s), "", name) for name, (_, s) in lists.items()])
-    order = np.argsort(every, axis=1, kind="stable")[:, :k]
+    order = np.argsort(key, axis=1, kind="stable")[:, :k]
     ids, scores, names, every = (
         np.take_along_axis(part, order, axis=1)
         for part in (_joined([ids for ids, _ in lists.values()]), scores, names, every)
