@@ -9,16 +9,18 @@ from hub_rows import DATA, HUBS, KEYED, N, Y, ranked, stored, three
 from index_services import (
     new_name,
     postgres_url,
+    rows,
 )
 from modgap import Modalities
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
     Calibrate,
+    ExpectedWrong,
     OwnQueriesWarning,
 )
 from modgap.index import add_column, open_index
 from modgap.index.sql import pgvector_sql
-from modgap.search import search
+from modgap.search import merge, search, search_corrected
 
 
 def make_table(connection, data, key="id {kind}, modality text, PRIMARY KEY (modality, id)"):
@@ -135,3 +137,60 @@ def test_sql_of_three_modalities_finds_what_exact_search_does():
     _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 9, "inner_product")
     np.testing.assert_allclose([score for *_, score in found], scores[0], rtol=1e-4)
     assert {name for _, name, _ in found} <= set(data.names)
+
+
+@pytest.mark.parametrize("graph", [True, False])
+@pytest.mark.parametrize("hubs", [0.25, 0.0])
+def test_sql_judges_hits_as_python_does(hubs, graph):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    many, texts = rows(580, 8, 3)
+    data = Modalities.of(many[:400], texts[:400], paired=False)
+    bank, asked = texts[400:550], texts[550:565]
+    correction = ExpectedWrong(hubs).fit(data, queries="text", bank=bank).correction_
+    documents = {name: stored(correction, data, name) for name in data.names}
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        table = make_table(connection, data)
+        sql = pgvector_sql({"text": correction}, table=table)
+        assert ("modgap_bank" in sql) is (hubs > 0)
+        for _ in range(2):
+            connection.execute(sql)
+        connection.execute(f"SET enable_{'seqscan' if graph else 'indexscan'} = off")
+
+        def found(query, k, at_most="NULL"):
+            return connection.execute(
+                f"SELECT * FROM search_by_text(%s::vector, {k}, {at_most})", (str(query.tolist()),)
+            ).fetchall()
+
+        nothing = 0
+        for query in asked:
+            every = found(query, 400)
+            lists = {
+                name: (np.array([[int(i) for i, *_ in held]]), np.array([[s for *_, s, _ in held]]))
+                for name in data.names
+                if (held := sorted((h for h in every if h[1] == name), key=lambda hit: -hit[2]))
+            }
+            exact = search_corrected(correction, query[None], documents, 12, modality="text")
+            np.testing.assert_allclose([e for *_, e in every[:12]], exact.expected_wrong[0], 1e-3)
+            for at_most in (None, 0.5):
+                judged = merge(lists, 12, correction.background, at_most=at_most)
+                kept = np.isfinite(judged.scores[0])
+                few = found(query, 12, at_most or "NULL")
+                assert [m for _, m, *_ in few] == judged.modalities[0][kept].tolist()
+                assert [int(i) for i, *_ in few] == judged.ids[0][kept].tolist()
+                expected = judged.expected_wrong[0][kept]
+                np.testing.assert_allclose([e for *_, e in few], expected, rtol=1e-5)
+                nothing += not few
+        assert 0 < nothing < len(asked)
+        given = (str(asked[0].tolist()),)
+        first = "SELECT * FROM search_by_text(%s::vector)"
+        assert len(connection.execute(first, given).fetchall()) == 10
+        with pytest.raises(psycopg.errors.RaiseException, match="with a bank of 150 queries"):
+            connection.execute("SELECT * FROM search_by_text(%s::vector, 9, 0.01)", given)
+        connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP TABLE IF EXISTS modgap_bank")
+        # Another correction of the same queries takes the function's place.
+        plain = Calibrate().fit(data, queries="text").correction_
+        table = make_table(connection, data)
+        connection.execute(pgvector_sql({"text": plain}, table=table))
+        assert len(connection.execute(first, given).fetchone()) == 3
+        connection.execute(f"DROP TABLE {table}")

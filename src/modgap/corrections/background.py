@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,11 +223,15 @@ class Background(Brief):
         ``best`` and ``heights`` (n,) are score and height of the first result in each list.
         """
         asked = [self.lists[name].surprise(heights[name], best[name]) for name in heights]
-        held = [self.lists[name] for name in heights]
-        banks = [one.surprise(one.heights[:, 0].astype(np.float64), one.best) for one in held]
-        known = np.sort(np.max(banks, axis=0))
+        known = self.surprises(tuple(heights))
         above = len(known) - np.searchsorted(known, np.max(asked, axis=0), side="left")
         return np.asarray((above + 0.5) / (len(known) + 1))
+
+    def surprises(self, names: Sequence[str]) -> np.ndarray:
+        """How unlike those of a query without a match the bank's best results are, sorted (b,)."""
+        held = [self.lists[name] for name in names]
+        banks = [one.surprise(one.heights[:, 0].astype(np.float64), one.best) for one in held]
+        return np.sort(np.max(banks, axis=0))
 
     def check_at_most(self, at_most: float, n_lists: int) -> float:
         """Refuse to cut where the bank cannot tell."""

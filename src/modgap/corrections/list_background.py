@@ -31,18 +31,18 @@ from modgap.corrections.hubs import Hubs
 # The level of a query is its score at this place; a small list has half of its documents above it.
 PLACES, LEAST_PLACES = 30, 6
 # The first three results may be matches: the slope starts after them.
-_FIRST = 4
+FIRST = 4
 # Heights that are kept of each query of the bank.
 _DEPTH = 2 * PLACES
 # Results of so many bank queries carry the least E that can be asked for.
 LEAST_SEEN = 5
 # A slope is at least this share of the usual one: all scores of a query may be equal.
-_FLATTEST = 0.01
+FLATTEST = 0.01
 _STEEP = 10.0  # where the line beyond the highest heights starts: E of ten documents
 # Steps of log E at which its curve is kept, and how far it goes on beyond its last.
 _STEP, _FAR = 0.002, 600.0
-# A hit with this E is taken to be as likely right as wrong.
-_EVEN = 0.05
+# A hit with this E is taken to be as likely right as wrong; smaller ones than the last are that.
+EVEN, LEAST_HELD = 0.05, 1e-30
 _DRAWS = 500
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
@@ -78,9 +78,9 @@ class Levels:
             reached[asked] = last
             best = scores[asked, :last]
             level[asked], mean[asked] = best[:, -1], best.mean(axis=1)
-            if last >= _FIRST:
-                ranks = np.arange(_FIRST, last + 1)
-                rise = np.mean(best[:, _FIRST - 1 :] - best[:, -1:], axis=1)
+            if last >= FIRST:
+                ranks = np.arange(FIRST, last + 1)
+                rise = np.mean(best[:, FIRST - 1 :] - best[:, -1:], axis=1)
                 slope[asked] = rise / np.mean(np.log(last / (ranks - 0.5)))
         return cls(reached, level, slope, mean)
 
@@ -98,7 +98,7 @@ class Levels:
     def heights(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
         """U of scores (n, k) of the same queries."""
         own = np.where(np.isnan(self.slope), usual_slope, self.slope)
-        unit_height = np.sqrt(np.maximum(own, _FLATTEST * usual_slope) * usual_slope)
+        unit_height = np.sqrt(np.maximum(own, FLATTEST * usual_slope) * usual_slope)
         with np.errstate(invalid="ignore"):
             heights = (scores - self.level[:, None]) / unit_height[:, None]
         return np.where(np.isnan(heights), -np.inf, heights)
@@ -264,9 +264,9 @@ def merging_order(expected: np.ndarray) -> np.ndarray:
     E_i (1 + 0.05 Σ 1/E_j) over the better results j of the list: the odds against a hit where a
     list has one match, and a hit of E = 0.05 has even odds. Within a list the order stays.
     """
-    held = np.maximum(expected, 1e-30)
+    held = np.maximum(expected, LEAST_HELD)
     better = np.cumsum(1 / held, axis=1)[:, :-1]
-    return held * (1 + _EVEN * np.pad(better, ((0, 0), (1, 0))))
+    return held * (1 + EVEN * np.pad(better, ((0, 0), (1, 0))))
 
 
 def list_background(

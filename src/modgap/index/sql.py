@@ -27,6 +27,7 @@ from modgap.index.postgres_names import (
     quoted_text,
     shortened,
 )
+from modgap.index.sql_expected_wrong import judged_body
 from modgap.index.stored_vectors import check_banks, check_storable, default_ef_search
 from modgap.io.group_keys import first_own_key
 
@@ -109,7 +110,8 @@ def pgvector_sql(
     """SQL that adds a corrected column to a table, one HNSW graph per modality, and a search.
 
     ``SELECT * FROM search_by_text('[…]', 10)`` then takes a raw query vector. It can be run again
-    for rows that came since; what is corrected already stays.
+    for rows that came since; what is corrected already stays. Of a correction with a background it
+    returns expected wrong results too, and takes ``at_most``.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def pgvector_sql(
     ]
     if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
         parts.append(_MATRICES)
-    if any(c.hubs is not None for c in corrections.values()):
+    if any(c.hubs is not None and c.hubs.weight for c in corrections.values()):
         parts.append(_BANKS)
     where = _Table(
         quoted_table(table),
@@ -200,7 +202,7 @@ class _Table:
 def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
     table, column, modality, identifier = where.table, where.column, where.modality, where.id
     (operator, kind), score = OPERATORS[correction.metric], _SCORES[correction.metric]
-    lengths = lifted_lengths(correction)
+    lengths, background = lifted_lengths(correction), correction.background
     target, dim = quoted_name(new), correction.dim_out + (lengths is not None)
     mark = quoted_text(f"modgap {fingerprint(correction)}")
     same = _SAME_CORRECTION.format(
@@ -224,7 +226,9 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
         affine = correction.affine(name)
         lines += _matrix_rows(affine, f"{new}/{name}")
         stored = _expression(affine, column, f"{new}/{name}")
-        if (hubs := correction.hubs) is not None:
+        if (hubs := correction.hubs) is not None and not hubs.weight:
+            stored = f"({stored}::real[] || 0::real)::vector"
+        elif hubs is not None:
             stored = (
                 f"modgap_hubs({quoted_text(new)}, {stored}, {hubs.weight!r}, {hubs.neighbours}, "
                 f"{where.own(hubs, name)})"
@@ -239,11 +243,15 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
             f"CREATE INDEX IF NOT EXISTS {graph} ON {table}",
             f"    USING hnsw ({target} {kind}) WHERE {modality} = {quoted_text(name)};",
         ]
+        found = f"t.{target} {operator} mapped"
+        shown, limit = found, "k"
+        if background is not None:
+            shown, limit = f"-({found})", f"greatest(k, {background.list_of(name).places})"
         searches.append(
-            f"    (SELECT t.{identifier}::text, t.{modality}::text, t.{target} {operator} mapped\n"
+            f"    (SELECT t.{identifier}::text, t.{modality}::text, {shown}\n"
             f"     FROM {table} AS t WHERE t.{modality} = {quoted_text(name)}\n"
             f"         AND t.{target} IS NOT NULL\n"
-            f"     ORDER BY t.{target} {operator} mapped LIMIT k)"
+            f"     ORDER BY {found} LIMIT {limit})"
         )
     query = correction.affine(asking, "query")
     lines += _matrix_rows(query, f"{new}/{asking}/query")
@@ -252,6 +260,17 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
     if added:
         mapped = f"({mapped}::real[] || ARRAY[{', '.join(added)}]::real[])::vector"
     function, width = search_function(asking), default_ef_search(correction)
+    arguments, returned = "query vector, k int", "id text, modality text, score double precision"
+    if background is not None:
+        body = judged_body(background, mapped, width, searches)
+        return "\n".join([*lines, f"""\
+-- With at_most only results with at most so many expected wrong ones, and none where none passes.
+DROP FUNCTION IF EXISTS {function}(vector, int);
+CREATE OR REPLACE FUNCTION {function}(
+    {arguments} DEFAULT 10, at_most double precision DEFAULT NULL
+) RETURNS TABLE ({returned}, expected_wrong double precision)
+    LANGUAGE plpgsql AS {quoted_body(body)};
+"""])  # fmt: skip
     union = "\n    UNION ALL\n".join(searches)
     body = f"""
 #variable_conflict use_variable
@@ -264,8 +283,9 @@ BEGIN
     ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;
 END """
     lines.append(f"""\
-CREATE OR REPLACE FUNCTION {function}(query vector, k int DEFAULT 10)
-    RETURNS TABLE (id text, modality text, score double precision)
+DROP FUNCTION IF EXISTS {function}(vector, int, double precision);
+CREATE OR REPLACE FUNCTION {function}({arguments} DEFAULT 10)
+    RETURNS TABLE ({returned})
     LANGUAGE plpgsql AS {quoted_body(body)};
 """)
     return "\n".join(lines)
@@ -312,7 +332,7 @@ def _matrix_rows(affine: Affine, name: str) -> list[str]:
 def _bank_rows(correction: Correction, name: str, where: _Table) -> list[str]:
     """The bank of a correction with hubs, as a table that SQL can score documents by."""
     hubs = correction.hubs
-    if hubs is None:
+    if hubs is None or not hubs.weight:
         return []
     bank = hubs.check_bank()
     keys = [None] * len(bank) if hubs.keys is None else hubs.keys.tolist()

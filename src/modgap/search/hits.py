@@ -92,6 +92,10 @@ class Hits(Result):
         """Without the results that ``keep`` (n, k) says no of; their places stay, empty."""
         return self._changed(lambda values, empty: np.where(keep, values, empty))
 
+    def moved(self, order: np.ndarray) -> Hits:
+        """The results of each query in the order of these places (n, k)."""
+        return self._changed(lambda values, _: np.take_along_axis(values, order, axis=1))
+
     def _changed(self, change: Callable[[np.ndarray, Any], np.ndarray]) -> Hits:
         held = {name: getattr(self, name) for name in _EMPTY}
         return changed(

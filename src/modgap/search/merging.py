@@ -122,7 +122,7 @@ def _cut(hits: Hits, at_most: float) -> Hits:
     kept = hits.expected_wrong <= at_most
     kept[:, 0] = True
     kept &= (hits.chance <= -np.expm1(-at_most))[:, None] & np.isfinite(hits.scores)
-    return hits.kept(kept)
+    return hits.kept(kept).moved(np.argsort(~kept, axis=1, kind="stable"))
 
 
 def _joined(ids: list[np.ndarray]) -> np.ndarray:
