@@ -233,13 +233,14 @@ class Background(Brief):
         banks = [one.surprise(one.heights[:, 0].astype(np.float64), one.best) for one in held]
         return np.sort(np.max(banks, axis=0))
 
-    def check_at_most(self, at_most: float, n_lists: int) -> float:
-        """Refuse to cut where the bank cannot tell."""
+    def check_at_most(self, at_most: float, n_lists: int, factor: float | None = None) -> float:
+        """Refuse to cut where the bank cannot tell; the E of a list may count ``factor`` times."""
+        least = self.least * (n_lists if factor is None else factor)
         if not check_finite(at_most, "at_most") > 0:
             raise InputValueError(f"at_most must be above 0, got {at_most:g}.")
-        if at_most < self.least * n_lists:
+        if at_most < least:
             raise InputValueError(
-                f"at_most must be at least {self.least * n_lists:.2g} with a bank of "
+                f"at_most must be at least {least:.2g} with a bank of "
                 f"{self.n_queries} queries{f' and {n_lists} lists' if n_lists > 1 else ''}: fewer "
                 f"than {LEAST_SEEN} results of the bank are better than that. Give a larger bank."
             )

@@ -39,7 +39,7 @@ from modgap.search.judged_hits import (
     check_pair,
     check_scores,
     padded,
-    ranking_values,
+    ranking,
 )
 from modgap.search.reliability import (
     MIN_ACCEPTED,
@@ -341,7 +341,7 @@ class ScoreCalibrator(BaseEstimator):
         check_choice(self.method, "method", CALIBRATION_METHODS)
         check_count(self.k, "k", at_least=2)
         models: dict[Pair, PairModel] = {}
-        parts = _as_list(hits, matches, modality)
+        parts = _as_list(hits, matches, modality, self.k)
         if len({part.ranked_by for part in parts}) > 1:
             raise InputValueError(
                 "Some of these hits are ranked by expected wrong results and some by scores; fit a "
@@ -392,15 +392,15 @@ class ScoreCalibrator(BaseEstimator):
                 f"The calibrator knows queries of {' and '.join(asking)}; say which modality these "
                 "are with modality."
             )
-        values = check_scores(ranking_values(hits, self.ranked_by_)[:, : self.k], self.k)
-        width = min(self.k, hits.ids.shape[1])
-        names = np.where(np.isfinite(values[:, :width]), hits.modalities[:, :width], "")
+        best, order = ranking(hits, self.ranked_by_, self.k)
+        values, width = check_scores(best, self.k), best.shape[1]
+        names = np.where(np.isfinite(best), np.take_along_axis(hits.modalities, order, axis=1), "")
         found = np.full(names.shape, np.nan)
         for name in filter(None, np.unique(names.astype(str)).tolist()):
             here = names == name
             judged = self._model((modality or asking[0], name)).predict(values)
             found[here] = judged[:, :width][here]
-        return found
+        return np.take_along_axis(found, np.argsort(order, axis=1), axis=1)
 
     def cutoff(self, precision: float, pair: Pair | None = None) -> Cutoff:
         """The lowest probability whose accepted hits have this precision on the held-out hits.
@@ -477,7 +477,7 @@ class ScoreCalibrator(BaseEstimator):
         ``strategy="width"`` gives bins of one width.
         """
         predicted, truth = [], []
-        for part in _as_list(hits, matches, modality):
+        for part in _as_list(hits, matches, modality, self.k):
             assert part.counted is not None
             counted = part.counted[:, : self.k]
             predicted.append(self.predict(part)[:, : counted.shape[1]][counted])
@@ -547,7 +547,7 @@ class ScoreCalibrator(BaseEstimator):
 
 
 def _as_list(
-    hits: Hits | JudgedHits | Iterable[JudgedHits], matches: Any, modality: str | None
+    hits: Hits | JudgedHits | Iterable[JudgedHits], matches: Any, modality: str | None, k: int
 ) -> list[JudgedHits]:
     if isinstance(hits, Hits):
         if matches is None or modality is None:
@@ -555,7 +555,7 @@ def _as_list(
                 "Hits need what people say of them and the modality of the queries: "
                 "fit(hits, matches, modality='text')."
             )
-        hits = JudgedHits.of(hits, matches, modality)
+        hits = JudgedHits.of(hits, matches, modality, k)
     elif matches is not None or modality is not None:
         raise InputValueError("JudgedHits hold their matches and modalities; give them alone.")
     parts = [hits] if isinstance(hits, JudgedHits) else list(hits)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
+from modgap.core.checks import check_all_finite, check_count
 from modgap.core.results import Result, changed, notebook_html, notebook_table
 
 # Characters of a query's label that a table shows.
@@ -17,7 +18,7 @@ _SHOWN_IN_NOTEBOOK = 50
 # What stands in the place of a result that is missing.
 _EMPTY = {
     "ids": None, "scores": -np.inf, "modalities": "", "expected_wrong": np.inf,
-    "probability": np.nan,
+    "probability": np.nan, "sources": "",
 }  # fmt: skip
 
 
@@ -32,7 +33,8 @@ class Hits(Result):
     where nobody knows. ``chance`` (n,) is the share of queries without any match whose best result
     looks as good. ``least`` is the smallest number of expected wrong results that the bank tells:
     smaller ones are shown as less than that. ``probability`` (n, k) is that of being a match, as a
-    ``ScoreCalibrator`` says; None without one, NaN where it says nothing.
+    ``ScoreCalibrator`` says; None without one, NaN where it says nothing. ``sources`` (n, k) names
+    the list that each result comes from, where lists were merged that are not named by modality.
     """
 
     ids: np.ndarray
@@ -42,6 +44,37 @@ class Hits(Result):
     chance: np.ndarray | None = None
     least: float = 0.0
     probability: np.ndarray | None = None
+    sources: np.ndarray | None = None
+
+    @classmethod
+    def of_scores(
+        cls, scores_by_id: Sequence[Mapping[Any, float]], modality: str, k: int = 60
+    ) -> Hits:
+        """The results of any engine, from the scores of the documents that each query found.
+
+        Parameters
+        ----------
+        scores_by_id : mappings of id to score, one for each query
+            Larger is nearer. Documents that a query did not find, such as those that share no word
+            with it, are left out.
+        modality : str
+            That of the documents.
+        k : int
+            How many of each query to keep; with fewer, the others have no id and the score −∞.
+
+        >>> Hits.of_scores([{"a": 1.5, "b": 7.0}, {}], "text", k=2).ids.tolist()
+        [['b', 'a'], [None, None]]
+        """
+        ids = np.full((len(scores_by_id), check_count(k, "k")), None, dtype=object)
+        scores = np.full(ids.shape, -np.inf)
+        for query, found in enumerate(scores_by_id):
+            values = np.array(list(found.values()), dtype=np.float64)
+            check_all_finite(values, f"The scores of query {query}")
+            best = np.argsort(-values, kind="stable")[:k]
+            keys = list(found)
+            ids[query, : len(best)] = [keys[place] for place in best]
+            scores[query, : len(best)] = values[best]
+        return cls(ids, scores, np.where(np.isneginf(scores), "", modality).astype(object))
 
     def _brief(self) -> str:
         n, k = self.ids.shape
@@ -58,8 +91,12 @@ class Hits(Result):
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """One line for each result; queries are numbered from ``first_query``, or have labels.
 
-        With expected wrong results, a query without any result has a line that says so.
+        With more than scores, a query without any result has a line that says so.
         """
+        header: tuple[str, ...] = ("query", "place", "id", "modality")
+        header += ("score",) if self.sources is None else ("source", "score")
+        header += () if self.expected_wrong is None else ("expected wrong",)
+        header += () if self.probability is None else ("match probability",)
         lines = []
         expected = self.expected_wrong
         for query, found in enumerate(zip(self.ids, self.modalities, self.scores, strict=True)):
@@ -68,18 +105,18 @@ class Hits(Result):
                 asked = shorten(labels[query], _LABEL, placeholder="…")
             for place, (key, name, score) in enumerate(zip(*found, strict=True), start=1):
                 if key is not None:  # an approximate search may find fewer
-                    cells = [asked, place, key, name, f"{score:.6f}"]
+                    cells = [asked, place, key, name]
+                    if self.sources is not None:
+                        cells.append(self.sources[query, place - 1])
+                    cells.append(f"{score:.6f}")
                     if expected is not None:
                         cells.append(self._shown(float(expected[query, place - 1])))
                     if self.probability is not None:
                         cells.append(f"{self.probability[query, place - 1]:.2f}")
                     lines.append(tuple(map(str, cells)))
-            if expected is not None and self.nothing_found[query]:
-                more = () if self.probability is None else ("",)
-                lines.append((str(asked), "–", "nothing found", "", "", "", *more))
-        header: tuple[str, ...] = ("query", "place", "id", "modality", "score")
-        header += () if expected is None else ("expected wrong",)
-        return header + (() if self.probability is None else ("match probability",)), lines
+            if len(header) > 5 and self.nothing_found[query]:
+                lines.append((str(asked), "–", "nothing found", *[""] * (len(header) - 3)))
+        return header, lines
 
     def _shown(self, expected: float) -> str:
         return f"< {self.least:.2g}" if expected < self.least else f"{expected:.2g}"

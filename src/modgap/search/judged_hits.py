@@ -135,7 +135,7 @@ class JudgedHits(Result):
         check_choice(self.ranked_by, "ranked_by", RANKED_BY)
 
     @classmethod
-    def of(cls, hits: Hits, matches: Any, modality: str) -> list[JudgedHits]:
+    def of(cls, hits: Hits, matches: Any, modality: str, k: int | None = None) -> list[JudgedHits]:
         """The hits of any search with what people say of them, one for each document modality.
 
         Parameters
@@ -148,30 +148,41 @@ class JudgedHits(Result):
             set of the ids that match it; (modality, id) where modalities share ids.
         modality : str
             That of the queries.
+        k : int, optional
+            How many of the first hits of each query to take; all if left out.
         """
-        truth = _judgements(hits, matches)
-        judged = ~np.isnan(truth)
         by: RankedBy = "score" if hits.expected_wrong is None else "expected_wrong"
-        values = ranking_values(hits, by)
-        names = dict.fromkeys(hits.modalities[np.isfinite(values) & judged].tolist())
+        values, order = ranking(hits, by, k or hits.ids.shape[1])
+        truth, modalities = (
+            np.take_along_axis(part, order, axis=1)
+            for part in (_judgements(hits, matches), hits.modalities)
+        )
+        judged = ~np.isnan(truth)
+        names = dict.fromkeys(modalities[np.isfinite(values) & judged].tolist())
         if not names:
             raise InputValueError("None of these hits is judged.")
         return [
-            cls((modality, name), values, truth == 1, None, judged & (hits.modalities == name), by)
+            cls((modality, name), values, truth == 1, None, judged & (modalities == name), by)
             for name in names
         ]
 
 
-def ranking_values(hits: Hits, by: RankedBy) -> np.ndarray:
-    """What hits are ranked by, (n, k): their scores, or −log E; larger is better."""
+def ranking(hits: Hits, by: RankedBy, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores, or −log E, of the first k hits, largest first, and the columns they come from.
+
+    Merged hits are not in the order of E throughout.
+    """
     if by == "score":
-        return hits.scores
+        scores = hits.scores[:, :k]
+        return scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
     if hits.expected_wrong is None:
         raise InputValueError(
             "The calibrator was fitted on expected wrong results, and these hits have none. Search "
             "with a correction that has a background, or merge lists by one."
         )
-    return np.asarray(-np.log(np.maximum(hits.expected_wrong, _LEAST_EXPECTED)))
+    values = -np.log(np.maximum(hits.expected_wrong[:, :k], _LEAST_EXPECTED))
+    order = np.argsort(-values, axis=1, kind="stable")
+    return np.take_along_axis(values, order, axis=1), order
 
 
 def _judgements(hits: Hits, matches: Any) -> np.ndarray:

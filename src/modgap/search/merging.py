@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from modgap.arrays import to_numpy
-from modgap.core.checks import Array, InputValueError, check_choice, check_count
+from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_finite
 from modgap.core.door import check_rows
 from modgap.corrections import Correction
 from modgap.corrections.background import Background, best_first
@@ -26,6 +27,7 @@ def merge(
     background: Background | None = None,
     *,
     at_most: float | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Hits:
     """The k best of several lists, by expected wrong results; hits may come from any engine.
 
@@ -44,13 +46,18 @@ def merge(
     at_most : float, optional
         Leave out results with more expected wrong results than this. Where the best result looks
         like those of queries without a match, nothing is left.
+    weights : mapping of str to float, optional
+        How likely the answer is in each list; equal by default. Give numbers of documents where any
+        document is as likely to be asked for as any other. A list of weight w may give w of the sum
+        of all weights of the wrong results.
 
     Returns
     -------
     Hits
-        With ``expected_wrong``; ``modalities`` name the list of each result. Scores are those of
-        the lists and not comparable between them. A result that follows a sure one in its own list
-        may come after results of other lists with more expected wrong ones.
+        With ``expected_wrong``. ``modalities`` are those of the lists' own ``Hits``, else the names
+        of the lists; where they differ, ``sources`` names the list of each result. Scores are those
+        of the lists and not comparable between them. A result that follows a sure one in its own
+        list may come after results of other lists with more expected wrong ones.
     """
     check_count(k, "k")
     lists = {name: _as_given(found, name) for name, found in hits_by_list.items()}
@@ -64,7 +71,41 @@ def merge(
         )
     if background is not None:
         background.check_depth({name: scores.shape[1] for name, (_, scores) in lists.items()})
-    return merge_checked(lists, k, background, at_most=at_most)
+    found = merge_checked(lists, k, background, at_most=at_most, weights=_checked(weights, lists))
+    modalities = {name: _modality(hits_by_list[name], name) for name in lists}
+    if all(name == modality for name, modality in modalities.items()):
+        return found
+    named = [[modalities.get(name, "") for name in line] for line in found.modalities.tolist()]
+    return replace(
+        found,
+        modalities=np.array(named, dtype=object).reshape(found.ids.shape),
+        sources=found.modalities,
+    )
+
+
+def _checked(weights: Mapping[str, float] | None, names: Iterable[str]) -> Mapping[str, float]:
+    """One weight above 0 for each list."""
+    if weights is None:
+        return dict.fromkeys(names, 1.0)
+    for name in names:
+        if name not in weights:
+            raise InputValueError(f"weights must name every list, {name} is missing.")
+        if not check_finite(weights[name], f"The weight of {name}") > 0:
+            raise InputValueError(f"The weight of {name} must be above 0, got {weights[name]}.")
+    return weights
+
+
+def _modality(found: Found, name: str) -> str:
+    """The modality of the documents of a list; its name, where nothing else says it."""
+    if not isinstance(found, Hits):
+        return name
+    held = np.unique(found.modalities[np.isfinite(found.scores)].astype(str)).tolist()
+    if len(held) > 1:
+        raise InputValueError(
+            f"A list must hold documents of one modality, {name} has {' and '.join(held)}. Search "
+            "each modality on its own (only=…)."
+        )
+    return held[0] if held else name
 
 
 def merge_checked(
@@ -73,14 +114,18 @@ def merge_checked(
     background: Background | None,
     *,
     at_most: float | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Hits:
     """``merge`` of checked ids and scores: the best 30 of each list, or all it has now."""
     n_queries = len(next(iter(lists.values()))[0])
     lists = {name: found for name, found in lists.items() if found[1].shape[1]}
+    weights = weights or dict.fromkeys(lists, 1.0)
+    # Wrong results of all lists for one of this list.
+    factors = {name: sum(weights[of] for of in lists) / weights[name] for name in lists}
     if at_most is not None:
         if background is None:
             raise InputValueError("at_most needs a background: fit one with a bank of queries.")
-        background.check_at_most(at_most, max(1, len(lists)))
+        background.check_at_most(at_most, len(lists), max(factors.values(), default=1.0))
     if not lists:
         none = np.empty((n_queries, 0))
         return Hits(none.astype(object), none, none.astype(str), none, np.ones(n_queries))
@@ -96,8 +141,9 @@ def merge_checked(
     if background is not None:
         best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
         chance = background.chance(best, heights)
-    every = np.hstack([len(lists) * expected[name] for name in lists])
-    key = np.hstack([merging_order(expected[name]) for name in lists])
+    expected = {name: factors[name] * expected[name] for name in lists}
+    every = np.hstack(list(expected.values()))
+    key = np.hstack([merging_order(of / len(lists)) for of in expected.values()])
     scores = np.hstack([scores for _, scores in lists.values()])
     names = np.hstack([np.where(np.isneginf(s), "", name) for name, (_, s) in lists.items()])
     order = np.argsort(key, axis=1, kind="stable")[:, :k]
@@ -105,8 +151,10 @@ def merge_checked(
         np.take_along_axis(part, order, axis=1)
         for part in (_joined([ids for ids, _ in lists.values()]), scores, names, every)
     )
-    least = 0.0 if background is None else background.least * len(lists)
+    least = 0.0 if background is None else background.least * max(factors.values())
     found = Hits(ids, scores, names, every, chance, least)
+    if np.any(np.isneginf(scores)):  # results that a list did not have
+        found = found.kept(np.isfinite(scores))
     return found if at_most is None else _cut(found, at_most)
 
 
