@@ -54,14 +54,14 @@ def bank_scores(documents, bank, weight, k, own):
 class SlowBackground:
     """What the bank found in one list, from the scores of each query on every document."""
 
-    def __init__(self, lines, n_documents, matched=()):
+    def __init__(self, lines, n_documents, matched=None):
         self.places = places_of(n_documents)
         self.b = len(lines)
         slopes = [level_and_slope(line, self.places)[1] for line in lines]
         self.usual = math.exp(mean(math.log(slope) for slope in slopes if slope > 0))
         held = [sorted(heights(line, self.places, self.usual), reverse=True) for line in lines]
         self.every = sorted((u for line in held for u in line), reverse=True)
-        rest = [line[1:] if i in matched else line for i, line in enumerate(held)]
+        rest = [line[matched[i] if matched else 0 :] for i, line in enumerate(held)]
         self.unmatched = sorted((u for line in rest for u in line), reverse=True)
 
     def log_e(self, height, known):

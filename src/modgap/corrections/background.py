@@ -228,10 +228,19 @@ class Background(Brief):
         return np.asarray((above + 0.5) / (len(known) + 1))
 
     def surprises(self, names: Sequence[str]) -> np.ndarray:
-        """How unlike those of a query without a match the bank's best results are, sorted (b,)."""
+        """How unlike those of a query without a match the bank's best results are, sorted (b,).
+
+        Where some of them may be matches, it lies halfway to the others' quantiles.
+        """
         held = [self.lists[name] for name in names]
         banks = [one.surprise(one.heights[:, 0].astype(np.float64), one.best) for one in held]
-        return np.sort(np.max(banks, axis=0))
+        every = np.max(banks, axis=0)
+        marks = [one.matched > 0 for one in held if one.matched is not None]
+        others = every[~np.any(marks, axis=0)] if marks else every
+        if 0 < len(others) < len(every):
+            others = np.quantile(others, np.linspace(0, 1, len(every)))
+            every = (np.sort(every) + others) / 2
+        return np.sort(every)
 
     def check_at_most(self, at_most: float, n_lists: int, factor: float | None = None) -> float:
         """Refuse to cut where the bank cannot tell; the E of a list may count ``factor`` times."""

@@ -111,9 +111,10 @@ class ListBackground(Brief):
     ``places`` is r, ``slope`` the usual one, ``n_documents`` how many the list had. ``heights``
     (b, ≤ 60) are those of each bank query's best results, highest first, −∞ where there are fewer;
     own ones are left out. ``best`` (b,) are their best scores. ``level`` and ``spread`` hold mean
-    and standard deviation of the queries' mean score and log slope. ``matched`` (b,) marks queries
-    whose best document may be a match: the document's best query is this one. It is None where the
-    bank has no matches in the list.
+    and standard deviation of the queries' mean score and log slope. ``matched`` (b,) is how many
+    of a query's first three results may be matches: the first ones, as long as no other query of
+    the bank has a better score on the document. It is None where the bank has no matches in the
+    list.
     """
 
     places: int
@@ -180,7 +181,7 @@ class ListBackground(Brief):
         if self.matched is None or not self.matched.any():
             return None
         kept = self.heights.astype(np.float64)
-        kept[self.matched, 0] = -np.inf
+        kept[np.arange(kept.shape[1]) < self.matched[:, None]] = -np.inf
         return np.sort(kept[np.isfinite(kept)])[::-1]
 
     def _curve(self, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -291,7 +292,10 @@ def list_background(
             found = _bank_scores(hubs, bank, rows[block], own)
             scores, beside = _best_of_both(scores, beside, found)
             n_documents += found.shape[1]
-    matched = scores[:, 0] >= beside[:, 0] if may_match and n_documents else None
+    matched = None
+    if may_match:
+        mutual = scores[:, : FIRST - 1] >= beside[:, : FIRST - 1]
+        matched = np.cumprod(mutual, axis=1).sum(axis=1)
     return ListBackground.of_scores(scores.astype(np.float64), n_documents, matched)
 
 
