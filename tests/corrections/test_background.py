@@ -60,7 +60,7 @@ def slow_expected(found, documents, bank, queries, weight, own=lambda i, j: Fals
 def assert_equal_where_known(found, wanted):
     """Of longer lists the best 60 of each bank query are kept; E of 30 lies among them for all."""
     known = wanted < (30 if wanted.shape[1] >= 60 else wanted.shape[1] - 1)
-    assert np.mean(known) > 0.4
+    assert np.mean(known) > 0.3
     np.testing.assert_allclose(found[known], wanted[known], rtol=2e-3)
     assert np.all(found[~known] > 0.99 * wanted[known].max())
 
