@@ -80,12 +80,15 @@ def test_the_demo_prints_as_json_what_it_writes(
     assert everything_in(tmp_path / "out") == WRITTEN
 
 
-def test_the_correction_of_the_demo_closes_the_gap_of_the_digits(demo: tuple[Ran, Path]) -> None:
+def test_the_correction_of_the_demo_brings_the_right_scan_first(demo: tuple[Ran, Path]) -> None:
     digits = library.load_digits()
     fix = library.Correction.load(demo[1] / "correction.safetensors")
-    before = library.gap_distance(digits.X, digits.Y)
-    after = library.gap_distance(fix.x(digits.X), fix.y(digits.Y))
-    assert after < before / 5
+    data = library.Modalities.of(digits.X, digits.Y, groups=digits.groups)
+    before, after = (
+        library.mixed_retrieval(data, correction=one, queries="text").ndcg for one in (None, fix)
+    )
+    assert before < 0.01
+    assert after > 0.6
     assert fix.about["model"] == "modgap digits"
 
 

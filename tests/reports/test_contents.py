@@ -13,7 +13,7 @@ from conftest import make_many, make_pairs
 from modgap.core.checks import InputValueError
 from modgap.core.results import document as as_document
 from modgap.core.results import to_json
-from modgap.corrections import Calibrate, Center, next_commands
+from modgap.corrections import Calibrate, Center, ExpectedWrong, next_commands
 from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis import diagnose, gap_paths
 from modgap.io import Embeddings, Modalities
@@ -383,9 +383,15 @@ def test_without_pairs_the_page_says_what_it_cannot_show(rows):
 
 
 @pytest.mark.parametrize(
-    ("n", "verdict"), [((420, 300), "no pairs"), ((60, 60), "not enough pairs")]
+    ("n", "verdict", "corrector"),
+    [
+        ((420, 300), "no pairs", ExpectedWrong(0.25)),
+        ((60, 60), "not enough pairs", Calibrate("keep")),
+    ],
 )
-def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path, n, verdict):
+def test_a_correction_that_was_not_judged_is_shown_with_its_label(
+    rows, tmp_path, n, verdict, corrector
+):
     sides = rows[0][: n[0]], rows[1][: n[1]]
     page = make_document(*sides)
     assert page["verdict"]["verdict"] == verdict
@@ -394,13 +400,14 @@ def test_a_correction_that_was_not_judged_is_shown_with_its_label(rows, tmp_path
         == page["fix"]["label"]
         == "balances the modalities; too few pairs to test relevance"
     )
-    assert page["fix"]["method"] == page["diagnosis"]["recommended"] == "Calibrate(mode='keep')"
+    assert page["fix"]["method"] == page["diagnosis"]["recommended"] == corrector.label
     [trial] = [t for t in page["diagnosis"]["trials"] if t["method"] == page["fix"]["method"]]
     before = page["diagnosis"]["raw"]["metrics"]["own_modality_excess@10"]["value"]["value"]
     after = trial["confirm"]["metrics"]["own_modality_excess@10"]["value"]["value"]
     assert abs(after) < abs(before)
     documents, _ = run_lines(page["fix"], sides, sides[1], tmp_path)
-    expected = Calibrate().fit(*sides).correction_
+    data = Modalities.of(*sides, paired=None if n[0] == n[1] else False)
+    expected = corrector.fit(data).correction_
     np.testing.assert_array_equal(documents["text"], expected.y(sides[1]))
     said = diagnosis_markdown(diagnose(*sides))
     assert "## The correction: balances the modalities; too few pairs to test relevance" in said
@@ -436,7 +443,9 @@ def test_two_dimensions_have_two_coordinates():
     X, Y = make_pairs(120, 2)
     page = make_document(X, Y)
     assert len(page["picture"]["projections"][0]["y"]) == 2
-    assert len(page["paths"][0]["move"]["x"]["along"]["pca"]) == 2
+    shifts = [path["move"]["x"] for path in page["paths"] if "along" in path["move"]["x"]]
+    assert [len(side["along"]["pca"]) for side in shifts] == [2] * len(shifts)
+    assert shifts
 
 
 def test_rows_that_are_all_the_same_leave_out_what_they_cannot_tell():

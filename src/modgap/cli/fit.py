@@ -23,7 +23,7 @@ def fit(
         str,
         typer.Option(
             help="One of calibrate, center, shift, origin-shift, orthogonal-shift, whiten, "
-            "procrustes."
+            "procrustes, expected-wrong."
         ),
     ] = "calibrate",
     output: Annotated[Path, options.output_option(help="The correction file to write.")] = Path(

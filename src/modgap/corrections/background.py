@@ -207,8 +207,8 @@ class Background(Brief):
         if len(scores) >= FOREIGN_LEAST and share > FOREIGN_SHARE:
             warnings.warn(
                 f"{share:.0%} of these queries score {name} documents unlike the queries of the "
-                "bank do: they may be of another kind, and expected wrong results are then off. "
-                "Fit the background with queries of this kind.",
+                "bank did: they may be of another kind, or many documents have changed, and "
+                "expected wrong results are then off. Fit the background anew.",
                 ForeignQueriesWarning,
                 stacklevel=4,
             )

@@ -200,7 +200,7 @@ def own_keys(
         The number of the first row, where rows go on with what was stored before.
     """
     hubs = correction.hubs
-    if hubs is None or hubs.keys is None or hubs.keyed_by is None:
+    if hubs is None or not hubs.weight or hubs.keys is None or hubs.keyed_by is None:
         return None
     keys = document_keys(rows, modality, hubs.keyed_by, first_row=first_row)
     if keys is None:
@@ -227,7 +227,9 @@ def keys_of_fitted_rows(correction: Correction, rows: Array, modality: str) -> n
         The documents, checked.
     """
     hubs, fitted = correction.hubs, correction.fitted.get(modality)
-    if hubs is None or hubs.keys is None or fitted is None or len(rows) != fitted.n:
+    if hubs is None or not hubs.weight or hubs.keys is None:
+        return None
+    if fitted is None or len(rows) != fitted.n:
         return None
     found = moments_of_rows(rows, modality, detail="mean", unit=correction.unit_rows)
     mean = found.unit_rows().mean if correction.unit_rows else found.given.mean

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.corrections import Correction
+from modgap.core.results import changed
+from modgap.corrections import Background, Correction
+from modgap.corrections.expected_wrong import list_of_batches
 from modgap.datasets import DigitPairs
+from modgap.io.group_keys import label_keys
 from modgap.search import search_corrected
 
 SHOWN = 4
@@ -22,20 +25,27 @@ class DigitIndex:
         self.images = np.flatnonzero(as_image)
         first = np.flatnonzero(digits.wording == 0)
         self.captions = first[~as_image]
-        self.groups = np.concatenate(
-            [digits.groups[0][self.images], digits.groups[1][self.captions]]
-        )
+        groups = digits.groups[0][self.images], digits.groups[1][self.captions]
+        self.groups = np.concatenate(groups)
+        self.rows = {"image": digits.X[self.images], "text": digits.Y[self.captions]}
+        self.keys = dict(zip(self.rows, map(label_keys, groups), strict=True))
         asks = (digits.wording == 1) & np.isin(digits.groups[1], digits.groups[0][self.images])
         self.queries = np.flatnonzero(asks)
 
     def search(self, queries: np.ndarray, correction: Correction | None) -> np.ndarray:
         """The documents nearest to caption queries, as they are or corrected."""
-        digits = self.digits
-        fix = correction or Correction.identity(digits.X.shape[1])
+        fix = correction or Correction.identity(self.digits.X.shape[1])
+        if fix.background is not None:  # that of this index, which holds half of the documents
+            lists = {
+                name: list_of_batches(fix, name, iter([rows]), self.keys[name])
+                for name, rows in self.rows.items()
+            }
+            fix = changed(fix, background=Background(lists))
         documents = {
-            "image": fix.x(digits.X[self.images]), "text": fix.y(digits.Y[self.captions])
-        }  # fmt: skip
-        found = search_corrected(fix, digits.Y[queries], documents, SHOWN, modality="text")
+            name: fix.apply(rows, name, keys=self.keys[name]) for name, rows in self.rows.items()
+        }
+        asked = self.digits.Y[queries]
+        found = search_corrected(fix, asked, documents, SHOWN, modality="text")
         return np.where(found.modalities == "text", len(self.images), 0) + found.ids
 
     def query_that_is_mended(self, correction: Correction) -> int:

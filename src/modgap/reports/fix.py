@@ -15,7 +15,7 @@ from modgap.diagnosis.verdict import NOT_JUDGED
 
 CORRECTION_FILE = "correction.safetensors"
 # A larger correction would make the page too heavy to mail; it has a file of its own.
-_MOST_BYTES = 300_000
+_MOST_BYTES = 1_000_000
 
 
 def fix_document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
