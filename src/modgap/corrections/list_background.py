@@ -44,6 +44,8 @@ _STEP, _FAR = 0.002, 600.0
 # A hit with this E is taken to be as likely right as wrong; smaller ones than the last are that.
 EVEN, LEAST_HELD = 0.05, 1e-30
 _DRAWS = 500
+# How much the best score weighs beside log E in telling whether there is a match.
+LEVEL_SHARE = 2.0
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
 
@@ -239,12 +241,12 @@ class ListBackground(Brief):
     def surprise(self, heights: np.ndarray, best: np.ndarray) -> np.ndarray:
         """How unlike the best result of a query without a match: height and level together, (n,).
 
-        −log E of the highest result, plus its score in standard deviations above the best scores
-        of the bank. The level alone tells a foreign topic, E alone a hit that stands out.
+        −log E of the highest result, plus twice its score in standard deviations above the
+        best scores of the bank. The level tells a foreign topic, E a hit that stands out.
         """
         deviation = float(np.std(self.best))
         above = (best - np.mean(self.best)) / deviation if deviation > 0 else np.zeros(len(best))
-        return np.asarray(above - np.log(self.expected(heights)))
+        return np.asarray(LEVEL_SHARE * above - np.log(self.expected(heights)))
 
     def foreign_share(self, levels: Levels) -> float:
         """The share of queries that lie far from the bank's in mean score or log slope."""

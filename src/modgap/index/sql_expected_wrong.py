@@ -11,7 +11,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from modgap.corrections import Background
-from modgap.corrections.list_background import EVEN, FIRST, FLATTEST, LEAST_HELD, LEAST_PLACES
+from modgap.corrections.list_background import (
+    EVEN,
+    FIRST,
+    FLATTEST,
+    LEAST_HELD,
+    LEAST_PLACES,
+    LEVEL_SHARE,
+)
 from modgap.index.postgres_names import quoted_text
 
 _BODY = """
@@ -54,7 +61,7 @@ BEGIN
     ), first AS MATERIALIZED (  -- queries without a match whose best result looks as good
         SELECT (count(*) + 0.5) / {n_chances} AS chance
         FROM unnest({surprises}) AS known (surprise)
-        WHERE surprise >= (SELECT max(above - log_e) FROM judged WHERE place = 1)
+        WHERE surprise >= (SELECT max({level_share} * above - log_e) FROM judged WHERE place = 1)
     ), wrong AS (
         SELECT judged.*, exp(log_e) AS of_its_list, greatest(exp(log_e), {least_held}) AS held,
                (SELECT count(DISTINCT m) FROM judged) AS n_lists
@@ -96,6 +103,7 @@ def judged_body(background: Background, mapped: str, width: int, searches: Itera
         first=FIRST,
         flattest=FLATTEST,
         even=EVEN,
+        level_share=LEVEL_SHARE,
         least_held=LEAST_HELD,
         n_chances=len(surprises) + 1,
         surprises=_array(surprises[np.isfinite(surprises)]),
