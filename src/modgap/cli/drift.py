@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from modgap.cli.data import Names
-from modgap.cli.named import by_name, two_names
+from modgap.cli.named import by_name, is_named, two_names
 from modgap.cli.options import AsJson
 from modgap.core.checks import InputValueError
 
@@ -103,18 +103,14 @@ def _opened(given: str, names: tuple[str, str]) -> Any:
     if Path(given).exists():
         return given
     parts = given.split(",")
-    if all(_is_named(part) for part in parts):
+    if all(is_named(part) for part in parts):
         return open_named(by_name(parts, "A set of rows with names", "NAME=PATH"))
     if len(parts) == 1:
         return given
-    if len(parts) > 2 or any(_is_named(part) for part in parts):
+    if len(parts) > 2 or any(is_named(part) for part in parts):
         raise InputValueError(
             f"A set of rows is one path, two with a comma between them, or NAME=PATH for each, "
             f"got {given!r}."
         )
     return open_pair(parts[0], parts[1], names=names, paired=False)
 
-
-def _is_named(text: str) -> bool:
-    name, equals, path = text.partition("=")
-    return bool(equals and path) and Path(name).name == name

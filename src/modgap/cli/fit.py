@@ -9,8 +9,8 @@ import typer
 
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
+from modgap.cli.named import by_name
 from modgap.cli.takes_data import takes_data
-from modgap.core.checks import InputValueError
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
 HUBS = 0.5
@@ -62,7 +62,8 @@ def fit(
 
     options.refuse_here_only(engine, partial=partial)
     data = data if partial is None else data.with_partial(partial)
-    settings = dict(_setting(text) for text in parameter or [])
+    given = by_name(parameter, "--set", "NAME=VALUE, such as amount=0.3")
+    settings = {name: _number(text) for name, text in given.items()}
     if bank is not None and method == "calibrate":
         settings.setdefault("hubs", HUBS)
     corrector = make_corrector(method, settings)
@@ -85,11 +86,8 @@ def fit(
         say(f"  {'next' if place == 0 else '':9}  {command}")
 
 
-def _setting(text: str) -> tuple[str, float | str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputValueError(f"--set takes NAME=VALUE, such as amount=0.3, got {text!r}.")
+def _number(text: str) -> float | str:
     try:
-        return name, float(value)
+        return float(text)
     except ValueError:
-        return name, value
+        return text
