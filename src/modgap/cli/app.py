@@ -15,6 +15,7 @@ from modgap._version import __version__
 from modgap.cli import errors
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
+from modgap.cli.described import described
 from modgap.cli.diagnose import diagnose
 from modgap.cli.drift import drift
 from modgap.cli.embed import embed
@@ -59,7 +60,7 @@ for command in (
     vslerp,
     reproduce,
 ):
-    app.command()(command)
+    app.command()(described(command))
 app.add_typer(index_app)
 app.add_typer(task_app)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from modgap.cli.options import AsJson, Seed, output_option
+from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
     from modgap.datasets import DigitPairs
@@ -15,9 +15,7 @@ _SHOWN, _SHADES = 4, " ░▒▓█"
 
 
 def demo(
-    output: Annotated[
-        Path, output_option(help="Folder for the page, the JSON and the correction.")
-    ] = Path("modgap-demo"),
+    output: Path = Path("modgap-demo"),
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

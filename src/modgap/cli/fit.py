@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
@@ -19,20 +16,9 @@ HUBS = 0.5
 @takes_data(writes="file")
 def fit(
     data: Data,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="One of calibrate, center, shift, origin-shift, orthogonal-shift, whiten, "
-            "procrustes."
-        ),
-    ] = "calibrate",
-    output: Annotated[Path, options.output_option(help="The correction file to write.")] = Path(
-        "correction.safetensors"
-    ),
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as amount=0.3."),
-    ] = None,
+    method: str = "calibrate",
+    output: Path = Path("correction.safetensors"),
+    parameter: list[str] | None = None,
     queries: options.Queries = None,
     metric: options.MetricOption = "cosine",
     bank: options.Bank = None,

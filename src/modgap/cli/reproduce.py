@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from modgap.cli import reproduce_options as of
-from modgap.cli.data import Groups
-from modgap.cli.embed import ImageFolder, Split
 from modgap.cli.named import by_name
-from modgap.cli.options import AsJson, Device, Seed, output_option, refuse
+from modgap.cli.options import AsJson, Device, Seed, refuse
 
 if TYPE_CHECKING:
     from modgap.reproduce import Entry, EntryReport, Setting
@@ -20,39 +17,29 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    names: of.EntryNames = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="Show every entry, what it needs and its verdict.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="As published, which may take hours, not minutes.")
-    ] = False,
-    output: Annotated[
-        Path, output_option(help="Folder for numbers, pictures and the table.")
-    ] = Path("reproduction"),
-    embeddings: of.PublishedRows = None,
-    trained: of.TrainedResults = None,
-    rows: of.OwnPaths = None,
-    labels: of.Labels = None,
-    class_text: of.ClassText = None,
-    other_class_text: of.OtherClassText = None,
-    groups: Groups = None,
-    model: of.ModelName = None,
-    data: of.DataSets = None,
-    generated: of.Generated = None,
-    images: ImageFolder = None,
-    split: Split = None,
-    template: of.Template = None,
-    other_template: of.OtherTemplate = None,
+    names: list[str] | None = None,
+    listing: bool = False,
+    full: bool = False,
+    output: Path = Path("reproduction"),
+    embeddings: list[Path] | None = None,
+    trained: Path | None = None,
+    rows: tuple[Path, Path] | None = None,
+    labels: Path | None = None,
+    class_text: Path | None = None,
+    other_class_text: Path | None = None,
+    groups: str | None = None,
+    model: str | None = None,
+    data: list[Path] | None = None,
+    generated: list[str] | None = None,
+    images: Path | None = None,
+    split: str | None = None,
+    template: list[str] | None = None,
+    other_template: list[str] | None = None,
     device: Device = None,
-    resume: of.Resume = False,
-    record: Annotated[
-        bool, typer.Option("--record", help="Put these verdicts on record, inside the package.")
-    ] = False,
+    resume: bool = False,
+    record: bool = False,
     seed: Seed = 0,
-    seeds: Annotated[
-        int, typer.Option(min=1, help="Draw what is drawn with so many seeds; 1 for a quick look.")
-    ] = 10,
+    seeds: int = 10,
     as_json: AsJson = False,
 ) -> None:
     """Run figures and tables of the four papers and put the published numbers beside ours.
