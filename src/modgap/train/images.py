@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ from modgap.core.results import Progress, silent
 from modgap.core.threads import ahead, processors
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
-from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
 from modgap.train.towers.normalisation import pixel_scale
 
 
@@ -133,8 +131,6 @@ class Augment(nn.Module):
         Bounds of a crop's share of the image, and of its width over its height (log-uniform).
     flip : float
         Share of the images that is mirrored.
-    mean, std : sequences of float
-        Of each channel, for pixels from 0 to 1; CLIP's when left out.
     """
 
     def __init__(
@@ -144,8 +140,6 @@ class Augment(nn.Module):
         scale: tuple[float, float] = (0.9, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: float = 0.5,
-        mean: Sequence[float] = CLIP_MEAN,
-        std: Sequence[float] = CLIP_STD,
     ) -> None:
         super().__init__()
         self.size = check_count(size, "size")
@@ -157,7 +151,7 @@ class Augment(nn.Module):
             raise InputValueError(f"flip must be a share from 0 to 1, got {flip}.")
         self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), float(flip)
         # One multiplication and one addition turn bytes into what a tower takes.
-        factor, shift = pixel_scale(mean, std)
+        factor, shift = pixel_scale()
         self.register_buffer("_factor", factor, persistent=False)
         self.register_buffer("_shift", shift, persistent=False)
 
