@@ -17,7 +17,7 @@ import numpy as np
 from modgap.core.checks import InputValueError, check_numbers, check_same_space
 from modgap.core.door import check_rows
 from modgap.core.results import Result, number, plain
-from modgap.embed.image_files import image_rows
+from modgap.embed.item_batches import image_rows
 from modgap.embed.model import Model
 from modgap.embed.opening import open_model
 from modgap.io import Embeddings, Items, open_items, open_modality, write_embeddings
