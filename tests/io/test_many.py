@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import modgap
 from modgap.core.checks import InputTypeError, InputValueError
-from modgap.io import Modalities, open_modalities, open_pair, open_queries
+from modgap.io import open_modalities, open_pair, open_queries
 
 N, M, D = 12, 20, 4
 RNG = np.random.default_rng(0)
@@ -22,7 +20,7 @@ GROUPS = {"image": np.arange(N), "text": np.arange(M) % N, "audio": np.arange(N)
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path):
     """Three files, and a file of labels beside each."""
     for name, rows in ROWS.items():
         np.save(tmp_path / f"{name}.npy", rows)
@@ -30,7 +28,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return {name: tmp_path / f"{name}.npy" for name in ROWS}
 
 
-def assert_matches(data: Modalities) -> None:
+def assert_matches(data):
     """Which rows match is what the labels say, for every two modalities."""
     assert data.paired
     assert data.names == tuple(ROWS)
