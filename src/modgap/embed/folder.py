@@ -368,7 +368,7 @@ class _Work:
         skipped: dict[str, str] = {}
         kept = list(rows)
         kind = self.items.kind
-        options = {"batch_size": self.batch_size, "workers": self.workers}
+        options: dict[str, Any] = {"batch_size": self.batch_size, "workers": self.workers}
         if kind != "text":
             matrix, kept, skipped = embed_items(
                 self.model, self.items, rows, count=count, **options

@@ -27,7 +27,7 @@ def embed_each(
     workers: int | None = None,
     count: Callable[[int], None],
 ) -> tuple[np.ndarray, list[int], dict[int, str]]:
-    """Rows of ``read(k)`` for the k of ``which``, the k that have one, and why the others have none.
+    """Rows of ``read(k)`` for each k of ``which`` that can be read, these k, and why others cannot.
 
     Batches are read and prepared while the network has others, unless it is on the processor.
     ``count`` is called with the number of items that are done.
