@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ N = 440
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """image.npy, text.npy and audio.npy of the same things, row by row; labels and queries."""
     X, Y = make_files(tmp_path, N)
     rng = np.random.default_rng(1)

@@ -16,7 +16,7 @@ from conftest import make_pairs
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Sixty pairs as two Parquet files, with ids, captions and a folder of images."""
     home = tmp_path_factory.mktemp("data")
     (home / "photos").mkdir()

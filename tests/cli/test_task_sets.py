@@ -54,7 +54,7 @@ def reworded(files):
             files / "wrong.npy", "--wrong-of", files / "wrong_of.npy")  # fmt: skip
 
 
-def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
+def test_multiple_choice_finds_what_the_function_finds(questions):
     X, texts, correct, *_ = planted_questions(n=N)
     ran = choices(questions, "--json")
     assert (ran.status, ran.err) == (0, "")
@@ -63,7 +63,7 @@ def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
     assert "shift by question" in choices(questions, task="multiple-choice").out
 
 
-def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
+def test_other_words_are_swept_and_shown_as_the_paper_does(questions):
     ran = choices(questions, *reworded(questions), "--draws", 30, "--json")
     assert ran.status == 0
     X, texts, correct, right, wrong = planted_questions(n=N)
@@ -77,7 +77,7 @@ def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
     assert "accuracy in other words" in told.out
 
 
-def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch) -> None:
+def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     write_aokvqa(tmp_path, [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 1])
     words = ("task", "multiple_choice", "--model", "hf:any", "--data", tmp_path, "--json")
@@ -89,7 +89,7 @@ def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch) -> None:
     assert ran.json["rephrasing"]["clean"] == pytest.approx([4 / 6] * 9)
 
 
-def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
+def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 8))
     Y = X + rng.normal(size=(40, 8))
@@ -115,7 +115,7 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None
     assert ran.json["raw"]["parts"] == {"Color": 0.0, "Orientation": 0.5}
 
 
-def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
+def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X, texts = rng.normal(size=(70, 24)), rng.normal(size=(21, 24))
     race = np.repeat([*"abcdefg"], 10)
@@ -151,7 +151,7 @@ def made(tmp_path):
     return tmp_path
 
 
-def test_conformity_tests_generated_rows_against_real_ones(made) -> None:
+def test_conformity_tests_generated_rows_against_real_ones(made):
     words = ("task", "conformity", made / "made.npy", "--real", made / "real.npy")
     expected = conformity_test(np.load(made / "made.npy"), np.load(made / "real.npy"))
     ran = modgap(*words, "--json")
@@ -163,7 +163,7 @@ def test_conformity_tests_generated_rows_against_real_ones(made) -> None:
     assert "more common than real ones" in told.out
 
 
-def test_conformity_is_swept_where_the_other_modality_is_given(made) -> None:
+def test_conformity_is_swept_where_the_other_modality_is_given(made):
     pytest.importorskip("matplotlib")
     ran = modgap("task", "conformity", made / "made.npy", "--real", made / "real.npy", "--others",
                  made / "other.npy", "-o", made / "out", "--json")  # fmt: skip
@@ -180,7 +180,7 @@ def test_conformity_is_swept_where_the_other_modality_is_given(made) -> None:
     assert (made / "alone" / "conformity_rows.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch) -> None:
+def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
     for k, shown in enumerate((0, 1, 2, 3, 4)):
         write(tmp_path / "real" / f"{k}.png", picture(shown))
@@ -218,7 +218,7 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
         (["pair_matching", "--model", "hff:x", "--data", "{f}/mmvp"], "Did you mean 'hf'"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(questions, words, said) -> None:
+def test_bad_input_is_one_sentence(questions, words, said):
     write_mmvp(questions / "mmvp")
     ran = modgap("task", *(word.replace("{f}", str(questions)) for word in words))
     assert ran.status == 2

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from modgap import Correction, diagnose
 from modgap._version import __version__
@@ -33,7 +32,7 @@ from serving import (
 
 
 @pytest.fixture(scope="module")
-def client() -> TestClient:
+def client():
     return make_client()
 
 

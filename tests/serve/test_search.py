@@ -48,12 +48,12 @@ CORRECTORS: tuple[Corrector, ...] = (
 
 
 @pytest.fixture(scope="module")
-def data() -> Modalities:
+def data():
     return make_data()
 
 
 @pytest.fixture(scope="module")
-def explorer(data: Modalities) -> Explorer:
+def explorer(data):
     return Explorer(data)
 
 

@@ -34,7 +34,7 @@ def nothing(*_: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def data() -> Modalities:
+def data():
     return make_data(120, 240)
 
 
