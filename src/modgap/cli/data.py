@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from modgap.cli.described import option
 from modgap.cli.named import by_name, groups_by_name, named_paths, two_names
 from modgap.cli.options import refuse
 
@@ -17,15 +16,7 @@ else:  # it takes longer to load than help takes to print
 
 _NAMES = "image,text"
 
-Images = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DATA",
-        help="The images of the first modality, found by the ids of its rows: a folder, or what "
-        "modgap embed read.",
-        rich_help_panel="The data",
-    ),
-]
+Images = Annotated[Path | None, option("images_of_rows")]
 
 
 def open_data(

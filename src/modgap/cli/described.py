@@ -18,27 +18,31 @@ def _said() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+def option(name: str, table: str = "shared") -> Any:
+    """What typer is told of an option or argument that stands under this name in a table."""
+    said = _said()[table]
+    own = said[name]
+    more = {"help": own} if isinstance(own, str) else dict(own)
+    if "argument" in more:
+        return typer.Argument(metavar=more.pop("argument"), **more)
+    dashed = f"--{name.replace('_', '-')}"
+    words = more.pop("words", ["-o", dashed] if name == "output" else [dashed])
+    panels = said.get("panels", {}).items()
+    panel = next((panel for panel, names in panels if name in names), None)
+    return typer.Option(*words, rich_help_panel=panel, **more)
+
+
 def described(command: Callable[..., Any], section: str = "") -> Callable[..., Any]:
     """The same function with every parameter as typer takes it.
 
     What is said of it stands in the table ``section``, by default of the command's name, or among
     those shared. A parameter that is described in the code already stays as it is.
     """
-    said, parameters = _said(), []
+    table, parameters = section or command.__name__, []
     for one in inspect.signature(command, eval_str=True).parameters.values():
         if get_origin(one.annotation) is not Annotated:
-            table = said.get(section or command.__name__, {})
-            table = table if one.name in table else said["shared"]
-            own, panels = table[one.name], table.get("panels", {})
-            more = {"help": own} if isinstance(own, str) else dict(own)
-            if "argument" in more:
-                option = typer.Argument(metavar=more.pop("argument"), **more)
-            else:
-                dashed = f"--{one.name.replace('_', '-')}"
-                words = more.pop("words", ["-o", dashed] if one.name == "output" else [dashed])
-                panel = next((name for name, names in panels.items() if one.name in names), None)
-                option = typer.Option(*words, rich_help_panel=panel, **more)
-            one = one.replace(annotation=Annotated[one.annotation, option])
+            described = option(one.name, table if one.name in _said().get(table, ()) else "shared")
+            one = one.replace(annotation=Annotated[one.annotation, described])
         parameters.append(one)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
