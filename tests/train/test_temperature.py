@@ -71,11 +71,6 @@ def test_learned_temperatures_start_where_they_are_told(kind, initial):
     assert kind(initial).temperature() == pytest.approx(initial, rel=1e-5)
 
 
-def test_the_reparameterised_scale_starts_where_the_plain_one_does():
-    for s in (1, 2, 10):
-        assert LearnedTemperature(0.07, scale=s)().item() == pytest.approx(1 / 0.07, rel=1e-5)
-
-
 def test_clips_clamp_holds_the_scale_and_lets_it_come_down_again():
     temperature = LearnedTemperature(0.01, max_scale=100)
     optimiser = torch.optim.SGD([temperature.nu], lr=1.0)
