@@ -88,12 +88,6 @@ def test_an_interruption_at_any_step_leaves_no_folder_of_work(tmp_path, monkeypa
     assert everything_in(tmp_path) == set()
 
 
-def test_an_error_on_the_way_to_a_new_file_leaves_no_file(tmp_path):
-    with pytest.raises(ValueError):
-        fail_in(atomic_path(tmp_path / "rows.bin"), ValueError)
-    assert list(tmp_path.iterdir()) == []
-
-
 def make(kind, path):
     """Something at a path that is no file."""
     if kind == "a folder":

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import make_files, modgap
-from modgap import gap_distance, measure, retrieval
+from modgap import gap_distance, retrieval
 from modgap.io import (
     Embeddings,
     Modalities,
@@ -168,16 +168,3 @@ def test_the_command_line_warns_of_ids_with_none_in_common(tmp_path):
     assert ran.status == 0
     assert ran.err.startswith("modgap: warning: No id of image is an id of text (they start with")
     assert ran.json["gap_distance"] == pytest.approx(gap_distance(X, Y))
-
-
-@pytest.mark.published
-def test_contradicting_ids_of_published_rows_are_mended(published_clip):
-    X, Y = published_clip
-    order = np.random.default_rng(2).permutation(len(Y))
-    ids = np.arange(len(X))
-    data = Modalities.of(
-        Embeddings.from_array(X, ids=ids), Embeddings.from_array(Y[order], ids=ids[order])
-    )
-    assert retrieval(data).recall() == retrieval(X, Y).recall()
-    found, expected = measure(data).pairs, measure(X, Y).pairs
-    assert found.alignment == pytest.approx(expected.alignment)

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from command_line import make_files, modgap
 from modgap.core.errors import InputValueError
 from modgap.io import BadShardsWarning, open_embeddings, open_pair
 
@@ -83,11 +82,3 @@ def test_what_is_no_dataset_is_one_sentence(tmp_path):
     lance.write_dataset(ragged, tmp_path / "ragged.lance")
     with pytest.raises(InputValueError, match="must have the same length"):
         open_embeddings(tmp_path / "ragged.lance").rows()
-
-
-def test_a_dataset_is_measured_at_the_command_line(tmp_path):
-    A, B = make_files(tmp_path, 60)
-    lance.write_dataset(table(A, B), tmp_path / "rows.lance", max_rows_per_file=25)
-    ran = modgap("measure", tmp_path / "rows.lance", "--json")
-    same = modgap("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
-    assert ran.json["gap_distance"] == same.json["gap_distance"]

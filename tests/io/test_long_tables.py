@@ -110,18 +110,6 @@ def test_rows_without_ids_in_common_are_not_paired_by_their_place():
         modgap.measures.margin(long().drop(columns="id"))
 
 
-def test_rows_without_an_id_match_nothing():
-    some = [None, None, *range(2, N)]
-    for ids in (some, [one if one is None else str(one) for one in some]):
-        data = Modalities.of(long(id=[*ids, *ids]))
-        assert data.pairing == "by id: 8 of 10 image rows and 8 of 10 text rows match"
-
-
-def test_a_group_column_goes_before_ids():
-    data = Modalities.of(long(group=[*range(N), *reversed(range(N))]))
-    assert (data.pairing, data.n_groups) == ("by group", N)
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

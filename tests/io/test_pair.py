@@ -118,13 +118,6 @@ def test_equal_counts_can_be_declared_no_pairs(tmp_path):
         open_pair(tmp_path / "a.npz", groups="groups", paired=False)
 
 
-def test_pairs_can_be_demanded(tmp_path):
-    np.savez(tmp_path / "a.npz", image=X, text=LONG)
-    with pytest.raises(InputValueError, match="must be pairs, got 12 and 20 rows"):
-        open_pair(tmp_path / "a.npz", paired=True)
-    assert open_pair(tmp_path / "a.npz", paired=True, groups=(GX, GY)).paired
-
-
 @pytest.mark.parametrize(
     "names", [("x_groups", "y_groups"), ("image_groups", "text_groups"), ("image_group", "y_group")]
 )
@@ -159,12 +152,6 @@ def test_groups_may_be_a_column_of_both_files(two_files):
     assert_groups(open_pair(*two_files, groups="name,title"), *names)
 
 
-def test_group_columns_of_two_files_are_found_by_name(tmp_path):
-    np.savez(tmp_path / "x.npz", v=X, group=GX)
-    np.savez(tmp_path / "y.npz", v=LONG, groups=GY)
-    assert_groups(open_pair(tmp_path / "x.npz", tmp_path / "y.npz"))
-
-
 def write_labels(path, labels):
     match path.suffix:
         case ".npy":
@@ -186,12 +173,6 @@ def test_groups_may_be_files(tmp_path, two_files, suffix, kind):
     gy = write_labels(tmp_path / f"gy{suffix}", labels[1])
     assert_groups(open_pair(*two_files, groups=(gx, gy)), *labels)
     assert_groups(open_pair(*two_files, groups=f"{gx},{gy}"), *labels)
-
-
-def test_one_file_of_labels_serves_both_sides(tmp_path):
-    np.save(tmp_path / "a.npy", np.stack([X, Y]))
-    path = write_labels(tmp_path / "g.txt", GX // 2)
-    assert_groups(open_pair(tmp_path / "a.npy", groups=path), GX // 2, GX // 2)
 
 
 def test_a_number_and_its_digits_are_the_same_label(tmp_path):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modgap.core.threads import ahead
-from modgap.io import Embeddings, open_embeddings, open_pair
+from modgap.io import open_embeddings, open_pair
 from modgap.io.formats.npy import read_header
 
 torch = pytest.importorskip("torch")
 
-LIANG = Path(__file__).parents[3] / "shared" / "data" / "liang2022"
 N, D = 23, 5
 
 
@@ -237,14 +235,6 @@ def test_ids_captions_labels_and_groups_come_with_the_rows(tmp_path, name, write
     assert got.labels.dtype.kind == "i"
 
 
-def test_safetensors_hold_columns_of_numbers(tmp_path):
-    arrays = {"v": rows(), "labels": LABELS, "group": GROUPS}
-    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
-    got = open_embeddings(tmp_path / "a.safetensors")
-    np.testing.assert_array_equal(got.labels, LABELS)
-    np.testing.assert_array_equal(got.groups, GROUPS)
-
-
 def test_a_column_called_text_is_a_caption_only_if_it_holds_strings(tmp_path):
     np.savez(tmp_path / "a.npz", v=rows(), text=LABELS)
     assert open_embeddings(tmp_path / "a.npz").captions is None
@@ -258,14 +248,6 @@ def test_rows_without_a_caption_keep_none(tmp_path):
     got = open_embeddings(tmp_path / "a.parquet")
     assert list(got.captions) == ["a", None, "c"]
     assert list(got.labels) == [1, None, 3]
-
-
-def test_rows_in_memory_have_the_same_interface():
-    tensor = torch.from_numpy(rows()).requires_grad_()
-    got = Embeddings.from_array(tensor, ids=IDS, groups=GROUPS)
-    np.testing.assert_array_equal(got.rows(), rows())
-    assert list(got.ids) == IDS
-    assert got.captions is None
 
 
 def save_clip_retrieval(folder, X, Y, n_shards=11):
@@ -294,38 +276,11 @@ def test_clip_retrieval_folder_is_read_in_the_order_of_its_numbers(tmp_path):
     np.testing.assert_array_equal(open_embeddings(tmp_path / "out", column="text_emb").rows(), Y)
 
 
-def test_clip_retrieval_folder_of_images_alone(tmp_path):
-    (tmp_path / "img_emb").mkdir()
-    np.save(tmp_path / "img_emb" / "img_emb_0.npy", rows())
-    np.testing.assert_array_equal(open_embeddings(tmp_path).rows(), rows())
-
-
 def test_importing_io_loads_neither_torch_nor_pandas_nor_pyarrow():
     heavy = "'torch', 'pandas', 'pyarrow', 'safetensors'"
     code = f"import modgap.io, sys; print([m for m in ({heavy}) if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.published
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("features_clip.npy", (500, 512)),
-        ("features_clip_random.npy", (500, 512)),
-        ("features_videoclip.npy", None),
-        ("features_videoclip_random.npy", None),
-    ],
-)
-def test_published_files_are_stacked_pairs(name, shape):
-    if not (LIANG / name).exists():
-        pytest.skip(f"{LIANG / name} is not there: it is kept beside the project, not in it")
-    stacked = np.load(LIANG / name)
-    pair = open_pair(LIANG / name)
-    assert pair.x.shape == pair.y.shape == (shape or stacked.shape[1:])
-    assert pair.paired
-    np.testing.assert_array_equal(pair.x.rows(), stacked[0])
-    np.testing.assert_array_equal(np.concatenate(list(pair.y.batches(33))), stacked[1])
 
 
 def test_headers_are_read_in_threads_while_garbage_is_collected(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import modgap
 from modgap import Embeddings, Modalities
 from modgap.core.checks import InputError, InputTypeError, InputValueError
-from modgap.io import PairingWarning, open_embeddings, open_pair
+from modgap.io import open_embeddings, open_pair
 
 N, DIM = 12, 4
 RNG = np.random.default_rng(0)
@@ -205,13 +205,6 @@ def test_what_a_table_lacks_is_said_in_one_sentence(table, message):
     with pytest.raises(InputError, match=message) as refused:
         modgap.measures.norms(table)
     assert "\n" not in str(refused.value)
-
-
-def test_ids_that_differ_between_two_tables_are_pointed_out():
-    images = pd.DataFrame({"id": IDS, "v": list(X)})
-    texts = pd.DataFrame({"id": [f"text of {one}" for one in IDS], "v": list(Y)})
-    with pytest.warns(PairingWarning, match="No id of image is an id of text"):
-        assert Modalities.of(images, texts).pairing == "row by row"
 
 
 def test_splits_of_a_dataset_and_streams_are_asked_for():
