@@ -141,6 +141,10 @@ class RemotePath:
         found = self.info()
         return found is not None and found["type"] != "directory"
 
+    def exists(self) -> bool:
+        """Whether there is a file or folder."""
+        return self.info() is not None
+
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """The files and folders in it whose names match; the store is asked for them once."""
         if self.folder not in self.listings:

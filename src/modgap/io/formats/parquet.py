@@ -71,13 +71,10 @@ class ParquetPart(ArrowPart):
 
     def _n_values(self, column: str) -> int:
         """How many numbers a column of lists claims to hold."""
-        total = 0
-        for group in range(self.metadata.num_row_groups):
-            held = self.metadata.row_group(group)
-            for place in range(held.num_columns):
-                if held.column(place).path_in_schema.split(".")[0] == column:
-                    total += held.column(place).num_values
-        return total
+        groups = map(self.metadata.row_group, range(self.metadata.num_row_groups))
+        columns = (group.column(k) for group in groups for k in range(group.num_columns))
+        own = (held for held in columns if held.path_in_schema.split(".")[0] == column)
+        return sum(held.num_values for held in own)
 
     def matrix(self, column: str) -> Matrix:
         """The vectors of a column; read by row group, so that distant rows can be skipped."""
