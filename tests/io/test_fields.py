@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
-import torch
 
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.io import Embeddings, open_embeddings, open_modalities, open_pair
@@ -27,29 +26,6 @@ def vectors(n=N, seed=0):
     return pa.FixedSizeListArray.from_arrays(pa.array(rows(n, seed).ravel()), 4)
 
 
-def save_parquet(path):
-    source = pa.array(SOURCES).dictionary_encode()
-    table = {"v": vectors(), "id": list(range(N)), "year": YEARS, "source": source}
-    pq.write_table(pa.table(table), path, row_group_size=5)
-
-
-def save_shards(path):
-    path.mkdir()
-    for part in (slice(0, 7), slice(7, N)):
-        table = {"v": vectors()[part], "year": YEARS[part], "source": SOURCES[part]}
-        pq.write_table(pa.table(table), path / f"{part.start}.parquet")
-
-
-def save_npz(path):
-    np.savez(path, v=rows(), year=YEARS, source=np.array(SOURCES, "S"), ids=np.arange(N))
-
-
-def save_torch(path):
-    torch.save(
-        {"v": torch.from_numpy(rows()), "year": torch.tensor(YEARS), "source": SOURCES}, path
-    )
-
-
 def save_clip_retrieval(path):
     for folder, seed in (("img_emb", 0), ("text_emb", 1)):
         (path / folder).mkdir(parents=True)
@@ -57,24 +33,6 @@ def save_clip_retrieval(path):
     (path / "metadata").mkdir()
     table = {"image_path": list(map(str, range(N))), "caption": SOURCES, "year": YEARS}
     pq.write_table(pa.table({**table, "source": SOURCES}), path / "metadata" / "metadata_0.parquet")
-
-
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [
-        ("a.parquet", save_parquet),
-        ("shards", save_shards),
-        ("a.npz", save_npz),
-        ("a.pt", save_torch),
-    ],
-)
-def test_other_columns_are_fields_in_every_format(tmp_path, name, write):
-    write(tmp_path / name)
-    got = open_embeddings(tmp_path / name).fields
-    assert set(got) == {"year", "source"}
-    assert got["year"].load().tolist() == YEARS.tolist()
-    assert got["source"].load().tolist() == SOURCES
-    assert got["source"].take(np.array([9, 0, 9, 4])).tolist() == [SOURCES[i] for i in (9, 0, 9, 4)]
 
 
 def test_numbers_of_a_safetensors_file_are_fields(tmp_path):

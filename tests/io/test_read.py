@@ -190,29 +190,50 @@ def test_integers_beside_the_rows_are_not_taken_for_them(tmp_path):
 IDS = [f"id {i}" for i in range(N)]
 CAPTIONS = [f"a caption, {'long ' * i}" for i in range(N)]
 LABELS = np.arange(N) % 3
+YEARS = 1990 + np.arange(N)
+SOURCES = [f"source {i % 3}" for i in range(N)]
 GROUPS = np.arange(N) // 2
 
 
 def save_columns_npz(path):
     np.savez(
-        path, v=rows(), ids=IDS, captions=np.array(CAPTIONS, "S"), labels=LABELS, groups=GROUPS
+        path,
+        v=rows(),
+        ids=IDS,
+        captions=np.array(CAPTIONS, "S"),
+        labels=LABELS,
+        groups=GROUPS,
+        year=YEARS,
+        source=np.array(SOURCES, "S"),
     )
 
 
 def save_columns_torch(path):
     labels = torch.from_numpy(LABELS)
     columns = {"ids": IDS, "texts": CAPTIONS, "labels": labels, "groups": GROUPS.tolist()}
-    torch.save({"v": torch.from_numpy(rows()), **columns}, path)
+    fields = {"year": torch.tensor(YEARS), "source": SOURCES}
+    torch.save({"v": torch.from_numpy(rows()), **columns, **fields}, path)
+
+
+def columns_table():
+    captions, source = (pa.array(one).dictionary_encode() for one in (CAPTIONS, SOURCES))
+    columns = {"id": IDS, "caption": captions, "label": LABELS, "group": GROUPS}
+    return pa.table({"v": fixed_lists(rows()), **columns, "year": YEARS, "source": source})
 
 
 def save_columns_parquet(path):
-    captions = pa.array(CAPTIONS).dictionary_encode()
-    columns = {"id": IDS, "caption": captions, "label": LABELS, "group": GROUPS}
-    pq.write_table(pa.table({"v": fixed_lists(rows()), **columns}), path, row_group_size=6)
+    pq.write_table(columns_table(), path, row_group_size=6)
+
+
+def save_columns_shards(path):
+    path.mkdir()
+    for part in (slice(0, 7), slice(7, N)):
+        pq.write_table(columns_table()[part], path / f"{part.start}.parquet")
 
 
 def save_columns_pandas(path):
     columns = {"id": IDS, "text": CAPTIONS, "label": LABELS, "group": GROUPS}
+    columns |= {"year": YEARS, "source": SOURCES}
     pd.DataFrame({"v": list(rows()), **columns}, index=np.arange(N) * 2).to_parquet(path)
 
 
@@ -223,9 +244,10 @@ def save_columns_pandas(path):
         ("a.pt", save_columns_torch),
         ("a.parquet", save_columns_parquet),
         ("b.parquet", save_columns_pandas),
+        ("shards", save_columns_shards),
     ],
 )
-def test_ids_captions_labels_and_groups_come_with_the_rows(tmp_path, name, write):
+def test_ids_captions_labels_groups_and_fields_come_with_the_rows(tmp_path, name, write):
     write(tmp_path / name)
     got = open_embeddings(tmp_path / name)
     assert list(got.ids) == IDS
@@ -233,6 +255,11 @@ def test_ids_captions_labels_and_groups_come_with_the_rows(tmp_path, name, write
     np.testing.assert_array_equal(got.labels, LABELS)
     np.testing.assert_array_equal(got.groups, GROUPS)
     assert got.labels.dtype.kind == "i"
+    assert {*got.fields} - {"__index_level_0__"} == {"year", "source"}
+    assert got.fields["year"].load().tolist() == YEARS.tolist()
+    assert got.fields["source"].load().tolist() == SOURCES
+    some = np.array([9, 0, 9, 4])
+    assert got.fields["source"].take(some).tolist() == [SOURCES[i] for i in some]
 
 
 def test_a_column_called_text_is_a_caption_only_if_it_holds_strings(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -439,7 +439,12 @@ class _Work:
 
     def finish(self) -> tuple[dict[str, int], dict[str, str]]:
         """Count the rows, collect what was skipped, and say that the folder is whole."""
-        skipped = dict(self._skipped())
+        import pyarrow.parquet as pq
+
+        skipped: dict[str, str] = {}
+        for number in range(self.plan.n_shards):
+            note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
+            skipped |= json.loads(note.get(_SKIPPED, b"{}"))
         rows = {}
         for modality in self.plan.modalities:
             kind = EMBEDDED[modality]
@@ -464,13 +469,6 @@ class _Work:
         (self.folder / NOTE).unlink()
         with suppress(OSError):  # other files are in it
             self.folder.rmdir()
-
-    def _skipped(self) -> Iterator[tuple[str, str]]:
-        import pyarrow.parquet as pq
-
-        for number in range(self.plan.n_shards):
-            note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
-            yield from json.loads(note.get(_SKIPPED, b"{}")).items()
 
 
 def _strings(values: Sequence[str | None]) -> Any:

@@ -54,8 +54,7 @@ def open_end(name: str, model: Model | None = None, *, column: str | None = None
     file, colon, row = name.rpartition(":")
     if colon and row and Path(file).exists():
         return _of_file(name, file, row, column)
-    path = Path(name)
-    is_file = _exists(path)
+    path, is_file = Path(name), os.path.isfile(name)
     if model is None:
         what = f"{name}:ROW" if is_file else "image.npy:12"
         raise InputValueError(
@@ -68,13 +67,6 @@ def open_end(name: str, model: Model | None = None, *, column: str | None = None
     if not name.strip():
         raise InputValueError("A text to go from or to must have words.")
     return End(name, model.encode_texts([name])[0])
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a text longer than any file name
-        return False
 
 
 def _of_file(name: str, file: str, row: str, column: str | None) -> End:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,13 @@ def write_parquet(
     start = 0
     # A dictionary of values helps repeated strings; embeddings hardly repeat.
     with pq.ParquetWriter(path, schema, use_dictionary=list(columns)) as writer:
-        for sides in _side_by_side(batches, list(matrices)):
+        for sides in zip_longest(*batches, fillvalue=()):
+            if len({len(side) for side in sides}) > 1:
+                first, second, *_ = matrices
+                raise InputValueError(
+                    f"A Parquet file of pairs needs as many rows of {first!r} as of {second!r}. "
+                    "Write two files, or one .npz."
+                )
             stop = start + len(sides[0])
             arrays = [
                 pa.FixedSizeListArray.from_arrays(pa.array(side.ravel()), type=field.type)
@@ -192,19 +199,3 @@ def write_parquet(
                 arrays.append(array[start:stop])
             writer.write_batch(pa.record_batch(arrays, schema=schema))
             start = stop
-
-
-def _side_by_side(
-    batches: list[Iterator[np.ndarray]], names: list[str]
-) -> Iterator[tuple[np.ndarray, ...]]:
-    while True:
-        sides = [next(side, None) for side in batches]
-        present = tuple(side for side in sides if side is not None)
-        if not present:
-            return
-        if len(present) < len(sides) or len({len(side) for side in present}) > 1:
-            raise InputValueError(
-                f"A Parquet file of pairs needs as many rows of {names[0]!r} as of {names[1]!r}. "
-                "Write two files, or one .npz."
-            )
-        yield present
