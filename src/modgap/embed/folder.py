@@ -23,6 +23,7 @@ from modgap._version import __version__
 from modgap.arrays import unit
 from modgap.core.checks import InputValueError, check_choice, check_count
 from modgap.core.files import atomic_path, write_text
+from modgap.core.lazy import pa, pq
 from modgap.core.locks import sole_writer_of
 from modgap.core.results import Progress, Result, silent, to_json
 from modgap.embed.item_batches import embed_each, embed_items
@@ -427,9 +428,6 @@ class _Work:
         columns: Mapping[str, Any],
         skipped: Mapping[str, str] | None = None,
     ) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         table = pa.table(dict(columns))
         if skipped is not None:
             note = json.dumps(skipped).encode()
@@ -439,8 +437,6 @@ class _Work:
 
     def finish(self) -> tuple[dict[str, int], dict[str, str]]:
         """Count the rows, collect what was skipped, and say that the folder is whole."""
-        import pyarrow.parquet as pq
-
         skipped: dict[str, str] = {}
         for number in range(self.plan.n_shards):
             note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
@@ -473,15 +469,11 @@ class _Work:
 
 def _strings(values: Sequence[str | None]) -> Any:
     """Texts as a column, also where there are none."""
-    import pyarrow as pa
-
     return pa.array(values, pa.string())
 
 
 def _arrow(values: Sequence[Any]) -> Any:
     """A column; values of several kinds become texts."""
-    import pyarrow as pa
-
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

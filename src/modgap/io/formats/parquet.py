@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputValueError
+from modgap.core.lazy import pa, pc, pq
 from modgap.core.limits import check_unpacked
 from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
@@ -54,8 +55,6 @@ class ParquetPart(ArrowPart):
 
     @contextmanager
     def _opened(self, **options: Any) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
         with _reading(self.path), self.file.watched(), ExitStack() as held:
             source: Any = self.path
             if self.file.is_remote:
@@ -129,8 +128,6 @@ class ParquetPart(ArrowPart):
 
     def values(self, column: str) -> Iterator[Any]:
         """A column of one entry per row; refused where it unpacks to far more than is stored."""
-        import pyarrow as pa
-
         kind = self.schema.field(column).type
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
         self._check_claim(column, 0 if encoded else 8 * self.n_rows)
@@ -144,9 +141,6 @@ class ParquetPart(ArrowPart):
 
 def _text_bytes(array: Any) -> int:
     """The bytes of the strings of an array, each counted as often as it is there."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_dictionary(array.type):
         return array.nbytes
     if pa.types.is_primitive(array.type.value_type):
@@ -156,8 +150,6 @@ def _text_bytes(array: Any) -> int:
 
 
 def _reading(path: Any) -> Any:
-    import pyarrow as pa
-
     return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)
 
 
@@ -165,9 +157,6 @@ def write_parquet(
     path: Path, matrices: Mapping[str, RowStream], columns: Mapping[str, np.ndarray]
 ) -> None:
     """Stream vectors as fixed-size lists, and columns beside them, batch by batch."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     vectors = [
         pa.field(name, pa.list_(pa.from_numpy_dtype(stream.dtype), stream.dim), nullable=False)
         for name, stream in matrices.items()

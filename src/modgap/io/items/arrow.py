@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from modgap.core.checks import InputError, InputTypeError, InputValueError, first_line
+from modgap.core.lazy import pa
 from modgap.core.steady_file import ChangedFileError
 from modgap.io._contents import listed
 from modgap.io._matrices import BATCH_ROWS
@@ -46,8 +47,6 @@ def _cells(part: _Table, column: str) -> list[Callable[[], Any]]:
 
     Those of a Parquet file come a row group at a time, and the last few groups are kept.
     """
-    import pyarrow as pa
-
     lock = Lock()
 
     @lru_cache(maxsize=_KEPT)
@@ -117,15 +116,11 @@ def _open(table: _Table, images: Path, split: str | None) -> Opened:
 
 
 def _is_text(table: _Table, column: str) -> bool:
-    import pyarrow as pa
-
     kind = table.schema.field(column).type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Callable[[], bytes]]:
-    import pyarrow as pa
-
     if column is None:
         return [no_file] * table.n_rows
     kind = table.schema.field(column).type
@@ -175,8 +170,6 @@ def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
 
 def _is_small(kind: Any) -> bool:
     """Texts, numbers, and lists of texts: what can be kept beside an item."""
-    import pyarrow as pa
-
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         kind = kind.value_type
