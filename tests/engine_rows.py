@@ -112,16 +112,6 @@ def attempts(folder: Path) -> list[tuple[int, int]]:
     return [(int(part), int(process)) for part, process in map(str.split, lines)]
 
 
-def image_rows(images: list[object]) -> np.ndarray:
-    """The mean of each colour: an encoder that any process knows by name."""
-    return np.array([np.asarray(one, float).mean(axis=(0, 1)) / 255 + 0.1 for one in images])
-
-
-def text_rows(texts: list[str]) -> np.ndarray:
-    """Three numbers that tell texts apart."""
-    return np.array([[len(t), t.count("a") + 1, sum(map(ord, t)) % 97] for t in texts], float)
-
-
 def process_after_a_while(_: int) -> int:
     """Which process does a task."""
     time.sleep(0.3)

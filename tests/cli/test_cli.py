@@ -23,12 +23,6 @@ def test_the_version_is_printed():
     assert (ran.status, ran.out, ran.err) == (0, f"modgap {__version__}\n", "")
 
 
-def test_apply_without_a_place_to_write_says_what_to_give():
-    ran = modgap("apply", "c.safetensors", "a.npy", "--modality", "text")
-    assert ran.status == 2
-    assert "Say with -o where to write, or with --into which column to add." in ran.err
-
-
 def test_paragraphs_of_help_have_the_width_of_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip() for line in modgap("manifest", "--help").out.splitlines()]
@@ -95,6 +89,8 @@ def test_a_command_is_completed_from_its_beginning():
         (("demo", "--seed", "-1"), "modgap: Invalid value for '--seed': "),
         (("evaluate", "a.npy", "--sample", "3"), "modgap: Invalid value for '--sample': "),
         (("apply", "c.safetensors", "a.npy", "-o", "b.npy"), "modgap: Missing option '--modality'"),
+        (("apply", "c.safetensors", "a.npy", "--modality", "text"),
+         "modgap: Say with -o where to write, or with --into which column to add."),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_sentence_and_status_2(words, sentence):

@@ -193,6 +193,7 @@ def test_queries_that_are_not_served_are_refused(files, tmp_path):
     ran = modgap("apply", path, files[0], "--modality", "image", "--role", "query", "-o", out)
     assert ran.status == 2
     assert "serves text queries, not image queries" in ran.err
+    assert "modgap fit … --queries image" in ran.err
     assert not out.exists()
 
 
@@ -308,14 +309,3 @@ def test_a_folder_of_two_corrections_is_applied_for_the_queries_that_are_named(f
     assert modgap(*words, "--role", "query").status == 0  # the one made for them
     asked = kept["image"].apply(X, "image", "query")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), asked)
-
-
-def test_queries_that_are_not_served_are_refused_with_the_command_that_serves_them(files, tmp_path):
-    path = tmp_path / "c.safetensors"
-    assert modgap("fit", *files, "-o", path).status == 0
-    ran = modgap(
-        "apply", path, files[0], "--modality", "image", "--role", "query", "-o", tmp_path / "q.npy"
-    )
-    assert ran.status == 2
-    assert "serves text queries, not image queries" in ran.err
-    assert "modgap fit … --queries image" in ran.err

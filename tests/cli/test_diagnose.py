@@ -44,17 +44,13 @@ def verdict(ran: Ran) -> str:
     return ran.json["verdict"]
 
 
-def test_the_demo_prints_the_search_and_the_verdict(demo):
-    ran, _ = demo
+def test_the_demo_prints_the_search_and_the_verdict_and_says_where_the_page_is(demo):
+    ran, folder = demo
     assert ran.status == 0
     assert "1,000 handwritten digits and 5,000 captions" in ran.out
     assert ran.out.index("As it is") < ran.out.index("Corrected") < ran.out.index("Use ")
     assert "modgap fix IMAGES.npy TEXTS.npy -o out" in ran.out
     assert ran.out.index("Before and after") < ran.out.index("Every correction")
-
-
-def test_the_demo_writes_its_files_and_says_where_the_page_is(demo):
-    ran, folder = demo
     assert everything_in(folder) == WRITTEN
     kept = json.loads((folder / "diagnosis.json").read_text(encoding="utf-8"))
     assert kept["verdict"] == "use"
@@ -100,7 +96,7 @@ def test_a_gap_that_hurts_is_mended(diagnosed, files):
     assert fix.about["judged_on"] == "held-out rows"
 
 
-def test_the_report_says_what_was_printed(diagnosed):
+def test_the_files_say_what_was_printed_and_what_wrote_them(diagnosed):
     _, out = diagnosed
     report = (out / "report.md").read_text(encoding="utf-8")
     result = json.loads((out / "diagnosis.json").read_text(encoding="utf-8"))
@@ -108,10 +104,6 @@ def test_the_report_says_what_was_printed(diagnosed):
     assert "Correction.load('correction.safetensors')" in report
     for trial in result["trials"]:
         assert trial["method"] in report
-
-
-def test_the_json_file_says_what_it_is_and_what_wrote_it(diagnosed):
-    result = json.loads((diagnosed[1] / "diagnosis.json").read_text(encoding="utf-8"))
     assert result["schema"] == "modgap/diagnose/2"
     assert result["version"] == library.__version__
     assert result["seed"] == 0
@@ -216,17 +208,9 @@ def test_few_pairs_are_not_enough_for_a_recommendation(files, tmp_path):
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files, tmp_path):
     out = tmp_path / "[red] ü" / "out[/bold]"
     ran = modgap(
-        "diagnose",
-        files / "image.npy",
-        files / "text.npy",
-        "--names",
-        "[red]x,<b>",
-        "--queries",
-        "<b>",
-        "--no-umap",
-        "-o",
-        out,
-    )
+        "diagnose", files / "image.npy", files / "text.npy", "--names", "[red]x,<b>",
+        "--queries", "<b>", "--no-umap", "-o", out,
+    )  # fmt: skip
     assert ran.status == 0
     assert "[red]x recall@1" in ran.out
     assert "<b> queries are" in ran.out

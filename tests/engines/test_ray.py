@@ -26,14 +26,12 @@ from engine_rows import (
     contents,
     cores,
     divided,
-    image_rows,
     make_shards,
     process_after_a_while,
     slow_parts,
-    text_rows,
 )
 from modgap.core.checks import InputError, InputValueError
-from modgap.embed import CallableModel, embed
+from modgap.embed import embed
 from modgap.engines import (
     RayEngine,
     apply_to_folder,
@@ -46,7 +44,7 @@ from modgap.engines import (
 from modgap.evaluation import evaluate_correction
 from modgap.io._matrices import Shards
 from modgap.measures import measure
-from photos import make_photos
+from photos import make_model, make_photos
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.engines, pytest.mark.xdist_group("ray")]
@@ -184,7 +182,7 @@ def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
 
 def test_items_are_embedded_as_they_are_here(engine, tmp_path):
     photos = make_photos(tmp_path / "photos", 11, captions=2, broken=(4,))
-    model = CallableModel(image_rows, text_rows, name="means")
+    model = make_model("means")
     told: list[int] = []
     here = embed(model, photos, tmp_path / "here", shard_items=3)
     there = embed(

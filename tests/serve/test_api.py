@@ -309,6 +309,8 @@ def test_thumbnails_come_as_the_images_they_are():
         return pictures.get(row)
 
     client = make_client(Explorer(make_data(pictures=picture)))
+    sides = client.get("/api/info").json()["modalities"]
+    assert [side["thumbnails"] for side in sides] == [True, False]
     hit = client.get("/api/items?modality=image&offset=1&limit=1").json()["items"][0]
     assert hit["thumbnail"] == "/api/thumbnails/image/1"
     answer = client.get(hit["thumbnail"])
