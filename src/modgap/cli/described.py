@@ -25,8 +25,7 @@ def option(name: str, table: str = "shared") -> Any:
     more = {"help": own} if isinstance(own, str) else dict(own)
     if "argument" in more:
         return typer.Argument(metavar=more.pop("argument"), **more)
-    dashed = f"--{name.replace('_', '-')}"
-    words = more.pop("words", ["-o", dashed] if name == "output" else [dashed])
+    words = more.pop("words", [*(["-o"] if name == "output" else []), dashed(name)])
     panels = said.get("panels", {}).items()
     panel = next((panel for panel, names in panels if name in names), None)
     return typer.Option(*words, rich_help_panel=panel, **more)
@@ -47,3 +46,17 @@ def described(command: Callable[..., Any], section: str = "") -> Callable[..., A
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
+
+
+def dashed(name: str) -> str:
+    """The option of a parameter.
+
+    >>> dashed("save_moments")
+    '--save-moments'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def flowing(text: str) -> str:
+    """A docstring without line breaks in its paragraphs, which a terminal of any width sets."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
