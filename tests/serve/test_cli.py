@@ -164,28 +164,32 @@ def test_a_port_in_use_is_one_sentence(files):
     )
 
 
-@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
-def test_without_the_extra_it_is_named(files, missing):
-    code = (
-        "import sys\n"
-        "class Without:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.partition('.')[0] == {missing!r}:\n"
-        f"            raise ModuleNotFoundError('No module named {missing}', name={missing!r})\n"
-        "sys.meta_path.insert(0, Without())\n"
-        "from modgap.cli import main\n"
-        f"sys.argv = ['modgap', 'serve', {str(files / 'image.npy')!r}, "
-        f"{str(files / 'text.npy')!r}, '--port', '0']\n"
-        "sys.stderr = sys.stdout\n"
-        "try: main()\n"
-        "except SystemExit as stop: print('status', stop.code)"
-    )
-    sentence, status = python(code).splitlines()
-    assert sentence == (
-        f"modgap: modgap serve needs {missing}, which is not installed. "
-        "Install it with: pip install 'modgap[serve]'"
-    )
-    assert status == "status 2"
+WITHOUT = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == self.missing:
+            raise ModuleNotFoundError(f"No module named {name}", name=self.missing)
+finder = Without()
+sys.meta_path.insert(0, finder)
+sys.stderr = sys.stdout
+sys.argv = ["modgap", "serve", IMAGE, TEXT, "--port", "0"]
+from modgap.cli import main
+for finder.missing in ("fastapi", "uvicorn"):
+    try: main()
+    except SystemExit as stop: print("status", stop.code)
+"""
+
+
+def test_without_the_extra_it_is_named(files):
+    paths = f"IMAGE, TEXT = {str(files / 'image.npy')!r}, {str(files / 'text.npy')!r}"
+    lines = python(f"{paths}\n{WITHOUT}").splitlines()
+    for missing, sentence in zip(("fastapi", "uvicorn"), lines[::2], strict=True):
+        assert sentence == (
+            f"modgap: modgap serve needs {missing}, which is not installed. "
+            "Install it with: pip install 'modgap[serve]'"
+        )
+    assert lines[1::2] == ["status 2"] * 2
 
 
 @pytest.mark.parametrize(
