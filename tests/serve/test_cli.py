@@ -167,6 +167,7 @@ def test_a_port_in_use_is_one_sentence(files):
 WITHOUT = """
 import sys
 class Without:
+    missing = ""
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == self.missing:
             raise ModuleNotFoundError(f"No module named {name}", name=self.missing)

@@ -301,11 +301,11 @@ def test_searches_leave_memory_flat():
             gc.collect()
             return tracemalloc.get_traced_memory()[0]
 
-        search(5)
+        search(10)
         tracemalloc.start()
         try:
-            before = search(5)
-            assert search(20) - before < 10_000
+            before = search(10)
+            assert search(40) - before < 20_000
         finally:
             tracemalloc.stop()
             client.close()
