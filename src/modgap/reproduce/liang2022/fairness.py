@@ -130,13 +130,12 @@ class _Faces:
             raise NotAtHand(PAPER.sentences["fairface"])
         self.seed = setting.seed
         (self.pairs,) = pairs(setting)
-        X, which = model.rows(model.faces.images)
-        given = model.faces.inputs(X, which.tolist(), model.texts).inputs
+        given = model.inputs(model.faces)
         # FairFace's Latino_Hispanic is the paper's Latino.
         races = (race.lower().removesuffix("_hispanic") for race in given["groups"])
         self.race = np.array([race.title() for race in races])
         self.races = tuple(np.unique(self.race).tolist())
-        self.task = denigration_task(X, given["texts"], self.race)
+        self.task = denigration_task(given["X"], given["texts"], self.race)
         self.own = given["own"]
 
     def at(self, times: float) -> Denigration:

@@ -245,14 +245,10 @@ def table1_of_model(setting: Setting) -> Outcome:
     data = model.matching
     if data is None:
         raise NotAtHand(PAPER.sentences["mmvp"])
-    rows, which = model.rows(data.images)
-    if len(which) < len(data):
-        lost = sorted({*range(len(data))} - {*which.tolist()})
-        raise NotAtHand(f"{data.images.names[lost[0]]} of {data.source} cannot be read.")
-    X, Y = unit(rows), unit(model.texts(data.statements))
-    found = pair_matching_task(X, Y, data.images.labels).score()
-    given, of = setting.rows, "the sets themselves"
-    if given is not None and given.X is not None:
+    sets = model.inputs(data, prefix="")
+    found = pair_matching_task(**sets).score()
+    X, Y, of = unit(sets["X"]), unit(sets["Y"]), "the sets themselves"
+    if setting.rows is not None and setting.rows.X is not None:
         (own,), of = pairs(setting), "the captioned images"
         X, Y = own.X, own.Y
     here: dict[str, float] = {
