@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
 from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
@@ -42,15 +42,8 @@ def fig10(setting: Setting) -> Outcome:
         "p-value of that change": gain.p_value,
     }
     checks: list[Check] = [
-        consistent(
-            f"{NAME}: the clean accuracy is the same at every amount.",
-            np.ptp(found.clean) == 0,
-        ),
-        above(
-            f"{NAME}: the accuracy under rephrasing rises when the gap is closed.",
-            gain.difference,
-            otherwise="Closing does not help against another wording.",
-        ),
+        PAPER.check("questions_clean_same", np.ptp(found.clean) == 0, name=NAME),
+        PAPER.above("questions_rise", gain.difference, name=NAME),
     ]
     lines = {"clean": found.clean, "rephrased": found.rephrased}
     return Outcome(

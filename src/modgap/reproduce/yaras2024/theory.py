@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, check, consistent
+from modgap.reproduce.checks import Check, check
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import CLOSURES, PRETRAINED_CLOSURES
 from modgap.reproduce.flickr8k.results import FIRST, Runs
@@ -27,6 +27,7 @@ from modgap.simulate.flow_theory import (
 LATE = 100
 _WIDER = "share of trained starts whose gap is wider after ten steps"
 _CHANGE = "mean change in ten steps of training"
+OVER_PRINTED = "rate over the printed one, "
 
 
 @PAPER.run("fig4")
@@ -57,13 +58,10 @@ def fig4(setting: Setting) -> Outcome:
     wrong = "The flow, or a formula, is wrong."
     checks = [
         *trained_checks,
-        *(consistent(said, holds, wrong) for said, holds in statements.items()),
+        *(check(said, holds, wrong, "consistency") for said, holds in statements.items()),
         *(
-            check(
-                f"The gap closes at the rate that appendix C prints, to a hundredth ({name}).",
-                abs(rates[f"rate over the printed one, {name}"] - 1) < 0.01,
-                "Another rate, as the double that its own flow has.",
-                "paper",
+            PAPER.check(
+                "rate_as_printed", abs(rates[f"{OVER_PRINTED}{name}"] - 1) < 0.01, name=name
             )
             for name in ("constant β", "linear schedule")
         ),
@@ -147,13 +145,7 @@ def _trained_closures(
             f"gap at the end, {name}": float(gap[-1]),
         }
         drawn[name] = {"slowness": slowness, "gap": gap}
-    judged = above(
-        "In training a falling line in −1/log(t)² explains more than half of the gap's variance "
-        "(R², negative where the gap rises; mean of the runs).",
-        mean_interval(explained),
-        0.5,
-        "From step 100 on the gap closes at once, wanders or rises.",
-    )
+    judged = PAPER.above("falling_line_explains", mean_interval(explained), 0.5)
     return measured, judged, drawn
 
 
@@ -161,18 +153,10 @@ def _checks_of_first_steps(change: np.ndarray, rate: str) -> list[Check]:
     """Part (b): the change of each start's gap (starts, steps)."""
     return [
         *(
-            above(
-                f"The gap of trained starts is wider after {count}, on average ({rate}).",
-                mean_interval(change[:, step]),
-                otherwise="It is narrower than at the start.",
-            )
+            PAPER.above("wider_after_steps", mean_interval(change[:, step]), count=count, rate=rate)
             for step, count in ((1, "one step"), (10, "ten steps"))
         ),
-        check(
-            f"It is wider after ten steps from every trained start ({rate}).",
-            np.all(change[:, 10] > 0),
-            "From some starts it is narrower by then.",
-        ),
+        PAPER.check("wider_from_every_start", np.all(change[:, 10] > 0), rate=rate),
     ]
 
 
@@ -228,9 +212,7 @@ def _schemes() -> tuple[dict[str, float], dict[str, Any]]:
     ):
         # Once γ is small; at first the flow is faster, by its 1 − γ².
         run = simple_flow(1e-3, 1.0, [0, end], schedule=schedule)
-        rates[f"rate over the printed one, {name}"] = float(
-            -np.diff(run.log_separation)[0] / end / printed
-        )
+        rates[f"{OVER_PRINTED}{name}"] = float(-np.diff(run.log_separation)[0] / end / printed)
     far = simple_flow(0.5, 1.0, [1e40], parameterisation="linear")
     rates["−log γ / log² t, β = ν"] = float(-far.log_separation[0] / math.log(1e40) ** 2)
     times = np.logspace(0, 4, 60)
