@@ -75,7 +75,7 @@ def fig9(setting: Setting) -> Outcome:
     return joined([found, *made_up], found.on)
 
 
-def _estimated(rows: RowSet, after: str) -> Outcome:
+def _estimated(rows: RowSet) -> Outcome:
     """How well the cosine to the mean stands in for the conformity, and its factor."""
     measured: dict[str, Number] = {}
     checks: list[Check] = []
@@ -92,14 +92,12 @@ def _estimated(rows: RowSet, after: str) -> Outcome:
         errs = np.abs(factor / fit.predicted - 1)
         lengths = np.linalg.norm(A, axis=1)
         measured |= {
-            f"Pearson, {side}{after}": found.pearson,
-            f"slope, {side}{after}": found.slope,
-            f"intercept, {side}{after}": found.intercept,
-            f"slope by proposition 1, {side}{after}": 1 / found.predicted,
-            f"A fitted over A predicted, {side}{after}": fit.fitted / fit.predicted,
-            f"spread of the lengths over their mean, {side}{after}": float(
-                lengths.std() / lengths.mean()
-            ),
+            f"Pearson, {side}": found.pearson,
+            f"slope, {side}": found.slope,
+            f"intercept, {side}": found.intercept,
+            f"slope by proposition 1, {side}": 1 / found.predicted,
+            f"A fitted over A predicted, {side}": fit.fitted / fit.predicted,
+            f"spread of the lengths over their mean, {side}": float(lengths.std() / lengths.mean()),
         }
         checks += [
             PAPER.above("printed_pearson", _drawn_pearson(common, cosines), PRINTED_PEARSON, **of),
@@ -178,7 +176,7 @@ def fig10(setting: Setting) -> Outcome:
     return replace(found, data={"sets": drawn})
 
 
-def _pairs(rows: RowSet, after: str) -> Outcome:
+def _pairs(rows: RowSet) -> Outcome:
     """The conformities of both sides, and how they go together in the pairs."""
     from scipy.stats import ks_2samp
 
@@ -192,17 +190,17 @@ def _pairs(rows: RowSet, after: str) -> Outcome:
     apart, n = float(ks_2samp(image, text).statistic), len(image)
     return Outcome(
         {
-            f"rank correlation in the pairs{after}": rank_correlation(image, text),
+            "rank correlation in the pairs": rank_correlation(image, text),
             **{
-                f"share of pairs in which {said}{after}": float(hits.mean())
+                f"share of pairs in which {said}": float(hits.mean())
                 for said, hits in crossed.items()
             },
-            f"standard deviation of the difference{after}": float(
+            "standard deviation of the difference": float(
                 conformity_difference(rows.X, rows.Y).std()
             ),
-            f"mean conformity of the images{after}": float(image.mean()),
-            f"mean conformity of the texts{after}": float(text.mean()),
-            f"largest distance of the distributions (Kolmogorov–Smirnov){after}": apart,
+            "mean conformity of the images": float(image.mean()),
+            "mean conformity of the texts": float(text.mean()),
+            "largest distance of the distributions (Kolmogorov–Smirnov)": apart,
         },
         [
             *(

@@ -46,7 +46,7 @@ def sketch(
 ) -> Outcome:
     """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features
-    off = offsets(rows, "")
+    off = offsets(rows)
     to_mean = {side: estimated_conformity(A).values for side, A in of_pictures.items()}
     ranks = {
         side: resampled.drawn_rows(rank_correlation, values, rare)

@@ -33,7 +33,7 @@ HALF = 0.5
 FAR_ABOVE = 0.1
 
 
-def telling_features(rows: RowSet, after: str) -> Outcome:
+def telling_features(rows: RowSet) -> Outcome:
     """The features that tell the modalities apart best, and a line between two of them."""
     X, Y = rows.X, rows.Y
     order = np.argsort(-separability(X, Y), kind="stable")
@@ -47,11 +47,11 @@ def telling_features(rows: RowSet, after: str) -> Outcome:
     least = _least_divergence(X[:, order[:3]], Y[:, order[:3]])
     return Outcome(
         {
-            f"KL of the most telling feature{after}": float(divergence[order[0]]),
-            f"most telling features, from 0{after}": ", ".join(str(f) for f in order[:3]),
-            f"accuracy on two features{after}": fitted,
-            f"accuracy on two features, held out{after}": held_out.two_features,
-            f"the same on two features at random{after}": by_chance,
+            "KL of the most telling feature": float(divergence[order[0]]),
+            "most telling features, from 0": ", ".join(str(f) for f in order[:3]),
+            "accuracy on two features": fitted,
+            "accuracy on two features, held out": held_out.two_features,
+            "the same on two features at random": by_chance,
         },
         [
             PAPER.above("telling_features", least, 1.0, name=rows.name),
@@ -112,7 +112,7 @@ def _separating_line(
     )
 
 
-def tags(rows: RowSet, after: str) -> Outcome:
+def tags(rows: RowSet) -> Outcome:
     """How many features tell the modality by themselves, and how few make up the gap."""
     X, Y = rows.X, rows.Y
     values = np.sort(separability(X, Y))[::-1]
@@ -124,10 +124,10 @@ def tags(rows: RowSet, after: str) -> Outcome:
     chance = _of_random_directions(dimension, rows.seed)
     return Outcome(
         {
-            f"tag features{after}": count,
-            f"share of features that are tags{after}": count / dimension,
-            f"share of the gap that ten features carry{after}": carried.value,
-            f"the same of a random direction, at most{after}": chance,
+            "tag features": count,
+            "share of features that are tags": count / dimension,
+            "share of the gap that ten features carry": carried.value,
+            "the same of a random direction, at most": chance,
         },
         [
             PAPER.above("tag_features", around(count, drawn), name=rows.name),
@@ -137,7 +137,7 @@ def tags(rows: RowSet, after: str) -> Outcome:
     )
 
 
-def offsets(rows: RowSet, after: str) -> Outcome:
+def offsets(rows: RowSet) -> Outcome:
     """How far each ellipsoid sits off the origin, and the features that push it there."""
     measured: dict[str, Any] = {}
     checks: list[Check] = []
@@ -152,9 +152,9 @@ def offsets(rows: RowSet, after: str) -> Outcome:
         top = np.argsort(-by_feature, kind="stable")[:FEW]
         bars[side] = {str(f): float(by_feature[f]) for f in top}
         measured |= {
-            f"offset of {side}{after}": off.value,
-            f"share of the mean in ten features, {side}{after}": pushed.value,
-            f"the same of a random direction, at most, {side}{after}": chance,
+            f"offset of {side}": off.value,
+            f"share of the mean in ten features, {side}": pushed.value,
+            f"the same of a random direction, at most, {side}": chance,
         }
         checks += [
             PAPER.above("off_the_origin", off, HALF, side=side, name=rows.name),
@@ -186,7 +186,7 @@ def _of_random_directions(dimension: int, seed: int, draws: int = 2000) -> float
     return float(np.quantile(_largest(drawn), 0.975))
 
 
-def thin_shells(rows: RowSet, after: str) -> Outcome:
+def thin_shells(rows: RowSet) -> Outcome:
     """Centred features that peak at zero, and centred rows of which none is near zero."""
     measured: dict[str, Any] = {}
     features: dict[str, Any] = {}
@@ -201,15 +201,14 @@ def thin_shells(rows: RowSet, after: str) -> Outcome:
         peak = _farthest_peak(A[:, :FEW])
         by_eq_3 = found.sqrt_trace**2 / (found.radius**2 + found.variance)
         measured |= {
-            f"mean radius, {side}{after}": found.radius,
-            f"variance of the radius, {side}{after}": found.variance,
-            f"√trace C, {side}{after}": found.sqrt_trace,
-            f"relative error, {side}{after}": found.relative_error,
-            f"variance over the mean radius squared, {side}{after}": thin.value,
-            f"farthest peak of ten features, in standard deviations, {side}{after}": peak.value,
-            f"smallest radius over the mean, {side}{after}": float(radii[side].min())
-            / found.radius,
-            f"share within half the mean size of 0, single features, {side}{after}": alone,
+            f"mean radius, {side}": found.radius,
+            f"variance of the radius, {side}": found.variance,
+            f"√trace C, {side}": found.sqrt_trace,
+            f"relative error, {side}": found.relative_error,
+            f"variance over the mean radius squared, {side}": thin.value,
+            f"farthest peak of ten features, in standard deviations, {side}": peak.value,
+            f"smallest radius over the mean, {side}": float(radii[side].min()) / found.radius,
+            f"share within half the mean size of 0, single features, {side}": alone,
         }
         checks += [
             PAPER.below("peaks_near_zero", peak, 1.0, side=side, name=rows.name),
@@ -244,7 +243,7 @@ def _farthest_peak(A: np.ndarray) -> Interval:
     return around(farthest[0], farthest[1:])
 
 
-def tilted(rows: RowSet, after: str) -> Outcome:
+def tilted(rows: RowSet) -> Outcome:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
     rng = np.random.default_rng(rows.seed)
     measured: dict[str, Any] = {}
@@ -264,11 +263,11 @@ def tilted(rows: RowSet, after: str) -> Outcome:
             {"measured": dominance, "features shuffled": chance}, tail=TAIL
         )
         measured |= {
-            f"largest over median variance, {side}{after}": tail.value,
-            f"the same of as many rows on a sphere, {side}{after}": round_tail,
-            f"median dominance, {side}{after}": float(np.median(dominance)),
-            f"median dominance of shuffled features, {side}{after}": float(np.median(chance)),
-            f"least dominance, {side}{after}": float(dominance.min()),
+            f"largest over median variance, {side}": tail.value,
+            f"the same of as many rows on a sphere, {side}": round_tail,
+            f"median dominance, {side}": float(np.median(dominance)),
+            f"median dominance of shuffled features, {side}": float(np.median(chance)),
+            f"least dominance, {side}": float(dominance.min()),
         }
         checks += [
             PAPER.above("long_tail_of_variances", tail, round_tail, side=side, name=rows.name),

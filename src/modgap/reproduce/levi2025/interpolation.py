@@ -39,7 +39,7 @@ def fig12(setting: Setting) -> Outcome:
     return replace(found, data={**found.data, **_path(setting)})
 
 
-def _middles(rows: RowSet, after: str) -> Outcome:
+def _middles(rows: RowSet) -> Outcome:
     X = rows.X
     first, second = _disjoint(np.zeros(len(X)), rows.seed, same=True)
     radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
@@ -56,11 +56,11 @@ def _middles(rows: RowSet, after: str) -> Outcome:
     fewer = mean_interval(too_common[0].astype(float) - too_common[-1])
     return Outcome(
         {
-            f"pairs{after}": len(first),
-            f"radius of the middle over that of the ends, SLERP{after}": means[0],
-            f"the same, vSLERP with α = 1{after}": means[-1],
-            f"middles more common than 95 % of the rows, SLERP{after}": float(too_common[0].mean()),
-            f"the same share, vSLERP with α = 1{after}": float(too_common[-1].mean()),
+            "pairs": len(first),
+            "radius of the middle over that of the ends, SLERP": means[0],
+            "the same, vSLERP with α = 1": means[-1],
+            "middles more common than 95 % of the rows, SLERP": float(too_common[0].mean()),
+            "the same share, vSLERP with α = 1": float(too_common[-1].mean()),
         },
         [
             PAPER.below("slerp_cuts_inside", mean_interval(relative[0]), 1.0, name=rows.name),
@@ -96,7 +96,7 @@ def _along(setting: Setting, same: bool, statement: str) -> Outcome:
     return replace(found, data={**found.data, **_path(setting, same)})
 
 
-def _kept(rows: RowSet, after: str, setting: Setting, same: bool, statement: str) -> Outcome:
+def _kept(rows: RowSet, setting: Setting, same: bool, statement: str) -> Outcome:
     """How often the way between two images keeps to what its ends are, by α."""
     X, labels = rows.X, rows.labels
     assert labels is not None
@@ -112,13 +112,11 @@ def _kept(rows: RowSet, after: str, setting: Setting, same: bool, statement: str
     better, lead = mean_interval(vertical - slerp), mean_interval(leads["α = 1"] - leads["SLERP"])
     return Outcome(
         {
-            f"pairs{after}": len(first),
-            f"{statement}, θ = 0.5, SLERP{after}": float(slerp.mean()),
-            f"{statement}, θ = 0.5, vSLERP with α = 1{after}": float(vertical.mean()),
-            f"lead of the first end, θ = 0.25, SLERP{after}": float(leads["SLERP"].mean()),
-            f"lead of the first end, θ = 0.25, vSLERP with α = 1{after}": float(
-                leads["α = 1"].mean()
-            ),
+            "pairs": len(first),
+            f"{statement}, θ = 0.5, SLERP": float(slerp.mean()),
+            f"{statement}, θ = 0.5, vSLERP with α = 1": float(vertical.mean()),
+            "lead of the first end, θ = 0.25, SLERP": float(leads["SLERP"].mean()),
+            "lead of the first end, θ = 0.25, vSLERP with α = 1": float(leads["α = 1"].mean()),
         },
         [
             PAPER.above("vslerp_keeps_things", better, statement=statement, name=rows.name),

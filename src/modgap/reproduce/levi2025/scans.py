@@ -86,7 +86,7 @@ def fig14(setting: Setting) -> Outcome:
     )
 
 
-def _longest(rows: RowSet, after: str) -> Outcome:
+def _longest(rows: RowSet) -> Outcome:
     """How common the longest rows of each side are."""
     measured: dict[str, float] = {}
     checks, values = [], {}
@@ -94,12 +94,12 @@ def _longest(rows: RowSet, after: str) -> Outcome:
         values[side], common = norms(A).values, conformity(A)
         rarer = drawn_rows(_commoner_when_long, values[side], common)
         measured |= {
-            f"mean norm, {side}{after}": float(values[side].mean()),
-            f"largest norm, {side}{after}": float(values[side].max()),
-            f"rank correlation of norm and conformity, {side}{after}": rank_correlation(
+            f"mean norm, {side}": float(values[side].mean()),
+            f"largest norm, {side}": float(values[side].max()),
+            f"rank correlation of norm and conformity, {side}": rank_correlation(
                 values[side], common
             ),
-            f"conformity of the longest 5 % less that of all, {side}{after}": rarer.value,
+            f"conformity of the longest 5 % less that of all, {side}": rarer.value,
         }
         checks.append(PAPER.below("longest_less_common", rarer, side=side, name=rows.name))
     return Outcome(measured, checks, {"norms": bin_counts(values)})
