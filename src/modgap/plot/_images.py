@@ -33,10 +33,8 @@ def image_grid(
         One for each image.
     columns : int
         Images in a row.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     if len(images) != len(captions):
         raise InputValueError(
@@ -72,10 +70,8 @@ def filmstrip(
         The images of each row; None leaves a place empty.
     row_labels, column_labels : sequences of str
         At the left of each row, above each column.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     shape = len(row_labels), len(column_labels)
     if len(images) != shape[0] or any(len(row) != shape[1] for row in images):
