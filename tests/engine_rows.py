@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from command_line import DIM, modgap
+from command_line import DIM, succeed
 from modgap.core.threads import processors
 from modgap.io import write_clip_retrieval
 from modgap.io._matrices import ArrayMatrix
@@ -47,8 +47,7 @@ def write_clip_folder(folder: Path, rng: np.random.Generator) -> Path:
     X, Y = (Z + 0.3 * noise[0] + 1).astype("float16"), (Z + 0.3 * noise[1] - 1).astype("float16")
     names = [f"{i}.jpg" for i in range(n)]
     write_clip_retrieval(folder / "rows", X, Y, ids=names, captions=names, shard_rows=shard)
-    ran = modgap("fit", folder / "rows", "-o", folder / "c.safetensors")
-    assert ran.status == 0, ran.err
+    succeed("fit", folder / "rows", "-o", folder / "c.safetensors")
     return folder
 
 

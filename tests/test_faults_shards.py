@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import everything_in, modgap
+from command_line import everything_in, modgap, succeed
 from fault_worker import Worker
 from modgap.core.steady_file import SteadyFile
 from modgap.io import write_clip_retrieval
@@ -207,8 +207,7 @@ def test_moments_that_were_kept_of_a_shard_are_not_used_once_it_is_another(shard
     words = "measure rows --partial kept --save-moments out.npz"
     assert worker(shards, words, ("os:replace", 4))[0] == -KILL
     is_replaced(shards / "rows" / "img_emb" / "img_emb_1.npy")
-    ran = modgap(*words.split())
-    assert ran.status == 0, ran.err
+    succeed(*words.split())
     resumed = (shards / "out.npz").read_bytes()
     clear(shards)
     assert modgap(*words.split()).status == 0
@@ -246,8 +245,7 @@ def disk(tmp_path):
     ids=["measure", "fit", "apply"],
 )
 def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(shards, disk, words, filler):
-    whole = modgap(*words.replace("disk/", "elsewhere-").split())
-    assert whole.status == 0, whole.err
+    whole = succeed(*words.replace("disk/", "elsewhere-").split())
     shutil.rmtree(shards / "elsewhere-kept", ignore_errors=True)
     (disk / "filler").write_bytes(bytes(filler))
     held = set(written(shards)) - {"out.safetensors"}
@@ -260,7 +258,6 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(shards, disk, word
     assert not (disk / "out").exists()
     done = {path: path.stat().st_mtime_ns for path in disk.rglob("*.safetensors")}
     (disk / "filler").unlink()
-    ran = modgap(*words.split())
-    assert ran.status == 0, ran.err
+    ran = succeed(*words.split())
     assert ran.out == whole.out
     assert all(path.stat().st_mtime_ns == time for path, time in done.items())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import everything_in, modgap
+from command_line import everything_in, modgap, succeed
 from engine_rows import CLIP_SHAPE, write_clip_folder
 from modgap import Correction, diagnose, open_embeddings, open_pair
 from modgap.evaluation import evaluate_correction
@@ -231,8 +231,7 @@ def test_many_shards_take_no_more_memory_than_few(tmp_path):
 
 
 def test_an_evaluation_among_all_documents_says_how_many(shards):
-    ran = modgap("evaluate", "rows", "--correction", "c.safetensors", "--all-documents")
-    assert ran.status == 0, ran.err
+    ran = succeed("evaluate", "rows", "--correction", "c.safetensors", "--all-documents")
     rows = open_pair("rows")
     sizes = " and ".join(f"{side.n_rows:,} {name}" for name, side in rows.sides.items())
     for way in ("as it is", "corrected"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import make_files, modgap, start
+from command_line import make_files, modgap, start, succeed
 from modgap import __version__
 
 COMMANDS = (
@@ -31,16 +31,14 @@ def test_paragraphs_of_help_have_the_width_of_the_terminal(monkeypatch):
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
 def test_help_names_every_command(words):
-    ran = modgap(*words)
-    assert ran.status == 0
+    ran = succeed(*words)
     assert all(f" {command} " in ran.out for command in COMMANDS)
     assert ran.err == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_gives_an_example_that_names_it(command):
-    ran = modgap(command, "--help")
-    assert ran.status == 0
+    ran = succeed(command, "--help")
     assert f"Example: modgap {command} " in " ".join(ran.out.split())
 
 

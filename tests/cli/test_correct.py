@@ -7,7 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from command_line import DIM, make_files, modgap
+from command_line import DIM, make_files, modgap, succeed
 from modgap import Correction, open_embeddings, write_embeddings
 from modgap import corrections as library
 from modgap.cli.fit import fit
@@ -26,8 +26,7 @@ def shift(files, tmp_path):
     """A correction with a query map of its own."""
     path = tmp_path / "shift.safetensors"
     settings = ("--set", "explained_variance=0.9", "--set", "move=y", "--metric", "euclidean")
-    ran = modgap("fit", *files, "--method", "orthogonal-shift", *settings, "-o", path)
-    assert ran.status == 0, ran.err
+    succeed("fit", *files, "--method", "orthogonal-shift", *settings, "-o", path)
     return path
 
 
@@ -116,8 +115,7 @@ def test_the_correction_keeps_the_names_of_the_modalities(files, tmp_path):
 
 def test_both_kinds_of_query_get_a_correction_each(files, tmp_path):
     path = tmp_path / "c.safetensors"
-    ran = modgap("fit", *files, "--queries", "both", "-o", path)
-    assert ran.status == 0, ran.err
+    succeed("fit", *files, "--queries", "both", "-o", path)
     assert not path.exists()
     X, Y = (np.load(file).astype("float64") for file in files)
     for name in ("text", "image"):
@@ -140,11 +138,10 @@ def test_procrustes_uses_one_pair_per_group(files, tmp_path):
     np.save(tmp_path / "gx.npy", np.arange(60))
     np.save(tmp_path / "gy.npy", np.repeat(np.arange(60), 5))
     path = tmp_path / "c.safetensors"
-    ran = modgap(
+    succeed(
         "fit", files[0], tmp_path / "five.npy", "--method", "procrustes", "-o", path,
         "--groups", f"{tmp_path / 'gx.npy'},{tmp_path / 'gy.npy'}",
     )  # fmt: skip
-    assert ran.status == 0, ran.err
     same_maps(Correction.load(path), library.Procrustes().fit(X, Y).correction_, X)
 
 
@@ -211,8 +208,7 @@ def test_swapped_files_are_refused_before_anything_is_written(files, shift, tmp_
 def test_swapped_files_are_only_warned_of_when_the_rows_are_trusted(files, shift, tmp_path):
     out = tmp_path / "fixed.npy"
     words = ("--modality", "image", "-o", out, "--trust-rows")
-    ran = modgap("apply", shift, files[1], *words)
-    assert ran.status == 0
+    ran = succeed("apply", shift, files[1], *words)
     assert ran.err.startswith("modgap: warning: The image rows are text rows: their mean is ")
     assert np.load(out).shape == (60, DIM)
 
@@ -223,8 +219,7 @@ def test_any_format_goes_in_and_any_comes_out(files, shift, tmp_path, of, to):
     rows = np.load(files[1])
     write_embeddings(tmp_path / f"rows.{of}", rows)
     out = tmp_path / f"fixed.{to}"
-    ran = modgap("apply", shift, tmp_path / f"rows.{of}", "--modality", "text", "-o", out)
-    assert ran.status == 0, ran.err
+    succeed("apply", shift, tmp_path / f"rows.{of}", "--modality", "text", "-o", out)
     expected = Correction.load(shift).y(rows)
     np.testing.assert_array_equal(open_embeddings(out).rows(), expected)
 
@@ -252,8 +247,7 @@ def test_ids_captions_labels_and_groups_come_along(files, shift, tmp_path, to):
     }
     write_embeddings(tmp_path / "rows.parquet", np.load(files[1]), **columns)
     out = tmp_path / f"fixed.{to}"
-    ran = modgap("apply", shift, tmp_path / "rows.parquet", "--modality", "text", "-o", out)
-    assert ran.status == 0, ran.err
+    succeed("apply", shift, tmp_path / "rows.parquet", "--modality", "text", "-o", out)
     fixed = open_embeddings(out)
     for kind, values in columns.items():
         assert getattr(fixed, kind).tolist() == values.tolist(), kind
@@ -290,8 +284,7 @@ def test_an_existing_output_is_replaced(files, shift, tmp_path):
 
 def test_a_folder_of_two_corrections_is_applied_for_the_queries_that_are_named(files, tmp_path):
     both = tmp_path / "both"
-    fitted = modgap("fit", *files, "--queries", "both", "-o", both / "correction.safetensors")
-    assert fitted.status == 0, fitted.err
+    succeed("fit", *files, "--queries", "both", "-o", both / "correction.safetensors")
     X = np.load(files[0])
     kept = {
         name: Correction.load(both / f"correction-{name}.safetensors") for name in ("text", "image")

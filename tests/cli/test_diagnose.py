@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import modgap as library
-from command_line import DIM, Ran, everything_in, few_digits, make_files, modgap
+from command_line import DIM, Ran, everything_in, few_digits, make_files, modgap, succeed
 from modgap.io import write_pair
 
 pytestmark = pytest.mark.xdist_group("diagnose")  # the demo is run once
@@ -122,10 +122,9 @@ def test_one_stacked_file_gives_the_same_answer(diagnosed, files, tmp_path):
 
 @pytest.mark.parametrize("goal", ["robust", "quantised"])
 def test_the_goal_is_what_is_improved(files, goal):
-    ran = modgap(
+    ran = succeed(
         "diagnose", files / "image.npy", files / "text.npy", "--goal", goal, "--json", "--seed", 3
     )
-    assert ran.status == 0, ran.err
     assert (ran.json["goal"], ran.json["seed"]) == (goal, 3)
 
 
@@ -146,8 +145,7 @@ def test_rows_of_a_parquet_file_match_by_group(files, tmp_path):
 
 def test_both_kinds_of_query_get_a_verdict_each(files, tmp_path):
     paths = (files / "image.npy", files / "text.npy")
-    ran = modgap("diagnose", *paths, "--queries", "both", "--json", "--no-umap", "-o", tmp_path)
-    assert ran.status == 0, ran.err
+    ran = succeed("diagnose", *paths, "--queries", "both", "--json", "--no-umap", "-o", tmp_path)
     for name in ("text", "image"):
         assert ran.json[name]["queries"] == [name]
         assert everything_in(tmp_path / name) == WRITTEN
@@ -172,8 +170,7 @@ def test_five_captions_to_an_image_match_by_a_file_of_labels(tmp_path):
 def test_without_pairs_it_writes_a_correction_and_says_what_it_cannot_judge(files, tmp_path):
     np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
     out = tmp_path / "out"
-    ran = modgap("diagnose", files / "image.npy", tmp_path / "few.npy", "--no-umap", "-o", out)
-    assert ran.status == 0
+    ran = succeed("diagnose", files / "image.npy", tmp_path / "few.npy", "--no-umap", "-o", out)
     assert "No pairs" in ran.out
     assert everything_in(out) == WRITTEN
     about = library.Correction.load(out / "correction.safetensors").about
@@ -207,11 +204,10 @@ def test_few_pairs_are_not_enough_for_a_recommendation(files, tmp_path):
 
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files, tmp_path):
     out = tmp_path / "[red] ü" / "out[/bold]"
-    ran = modgap(
+    ran = succeed(
         "diagnose", files / "image.npy", files / "text.npy", "--names", "[red]x,<b>",
         "--queries", "<b>", "--no-umap", "-o", out,
     )  # fmt: skip
-    assert ran.status == 0
     assert "[red]x recall@1" in ran.out
     assert "<b> queries are" in ran.out
     assert f"wrote {out / 'report.md'}\n" in ran.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from command_line import make_files, modgap
+from command_line import make_files, modgap, succeed
 
 N = 440
 
@@ -54,8 +54,7 @@ def test_two_with_names_are_measured_as_two_without(folder):
 
 def test_groups_are_one_for_all_in_order_or_by_name(folder):
     def pairs(*words: str) -> list[float]:
-        ran = modgap("measure", "image=image.npy", "text=text.npy", *words, "--json")
-        assert ran.status == 0, ran.err
+        ran = succeed("measure", "image=image.npy", "text=text.npy", *words, "--json")
         return [one["pairs"]["alignment"] for one in ran.json["between"]]
 
     expected = pytest.approx(pairs("audio=audio.npy"))
@@ -86,25 +85,21 @@ def test_queries_have_rows_of_their_own(folder):
 
 
 def test_evaluate_takes_any_number_and_names_who_asks(folder):
-    found = modgap("evaluate", *THREE, "--queries", "text", "--sample", "100", "--json")
-    assert found.status == 0, found.err
-    every = modgap("evaluate", *THREE, "--queries", "all", "--sample", "100", "--json")
-    assert every.status == 0, every.err
+    found = succeed("evaluate", *THREE, "--queries", "text", "--sample", "100", "--json")
+    every = succeed("evaluate", *THREE, "--queries", "all", "--sample", "100", "--json")
     assert every.out != found.out
 
 
 def test_report_writes_a_page_of_all(folder):
     words = ("--query-rows", "text=query.npy", "--query-groups", "text=asked.txt", "--no-umap")
-    ran = modgap("report", *THREE, *words, "-o", "page.html", "--json")
-    assert ran.status == 0, ran.err
+    ran = succeed("report", *THREE, *words, "-o", "page.html", "--json")
     assert ran.json["names"] == ["image", "text", "audio"]
     assert ran.json["asking"] == [{"name": "text queries", "n": 50, "source": "query.npy"}]
     assert "audio.npy" in (folder / "page.html").read_text(encoding="utf-8")
 
 
 def test_fix_goes_the_whole_way_with_three(folder):
-    ran = modgap("fix", *THREE, "-o", "fixed")
-    assert ran.status == 0, ran.err
+    ran = succeed("fix", *THREE, "-o", "fixed")
     assert "image is image.npy, text is text.npy, audio is audio.npy" in ran.err
     assert "440 image, 440 text and 440 audio rows" in ran.out
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modgap as library
-from command_line import DIM, make_files, modgap
+from command_line import DIM, make_files, modgap, succeed
 from modgap.io import write_embeddings, write_pair
 
 
@@ -47,8 +47,7 @@ def test_measure_prints_json_that_says_what_it_is(files):
 
 def test_json_has_null_and_never_nan_where_a_figure_does_not_exist(tmp_path):
     make_files(tmp_path, 1)
-    ran = modgap("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
-    assert ran.status == 0
+    ran = succeed("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
     assert "NaN" not in ran.out
     assert "null" in ran.out
     assert ran.json["dim"] == DIM
@@ -84,8 +83,7 @@ def test_unpaired_rows_have_no_figures_of_pairs(files):
 
 def test_sides_of_different_length_are_measured_without_pairs(files, tmp_path):
     np.save(tmp_path / "few.npy", np.load(files[1])[:20])
-    ran = modgap("measure", files[0], tmp_path / "few.npy", "--json")
-    assert ran.status == 0
+    ran = succeed("measure", files[0], tmp_path / "few.npy", "--json")
     assert ran.json["pairs"] is None
 
 
@@ -100,8 +98,7 @@ def test_evaluate_prints_every_figure_with_an_interval(files):
 
 
 def test_evaluate_compares_a_correction_with_the_rows_as_they_are(files, center):
-    ran = modgap("evaluate", *files, "--correction", center)
-    assert ran.status == 0
+    ran = succeed("evaluate", *files, "--correction", center)
     heads = ran.out.splitlines()[0].split()
     assert heads == ["as", "it", "is", "corrected", "change"]
     assert "+" in next(line for line in ran.out.splitlines() if "Mixed NDCG@10" in line)

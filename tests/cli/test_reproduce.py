@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from command_line import everything_in, modgap, start
+from command_line import everything_in, modgap, start, succeed
 from modgap.reproduce import Entry, Outcome, Paper, Setting, check, run
 from modgap.reproduce.entry import Evidence
 from modgap.reproduce.record import RECORD, Recorded
@@ -95,15 +95,13 @@ def on_record(monkeypatch: pytest.MonkeyPatch, **verdicts: Recorded) -> None:
 
 
 def test_the_list_has_every_entry_with_needs_state_and_verdict():
-    ran = modgap("reproduce", "--list", "--json")
-    assert ran.status == 0
+    ran = succeed("reproduce", "--list", "--json")
     listed = ran.json["entries"]
     assert len(listed) == 77
     for entry in listed:
         assert entry["can_run"] or entry["missing"], entry["key"]
         assert entry["evidence"] in get_args(Evidence), entry["key"]
-    table = modgap("reproduce", "--list", "yaras2024")
-    assert table.status == 0
+    table = succeed("reproduce", "--list", "yaras2024")
     assert "yaras2024/fig2" in table.out
     assert "12 entries" in table.out
     assert "liang2022" not in table.out
@@ -124,8 +122,7 @@ def test_the_list_says_what_is_missing_here(small, tmp_path):
 
 
 def test_one_entry_prints_published_beside_measured_and_keeps_its_files(small):
-    ran = modgap("reproduce", "liang2022/fig1", "-o", "out", "--seed", "4")
-    assert ran.status == 0
+    ran = succeed("reproduce", "liang2022/fig1", "-o", "out", "--seed", "4")
     words = " ".join(ran.out.split())
     assert "liang2022/fig1: A figure A claim. published measured gap 0.4 0.5 ✓ It holds." in words
     assert "Verdict: as printed: holds (fast setting" in words
@@ -148,15 +145,13 @@ def test_an_entry_without_its_embeddings_is_refused_in_one_sentence(small):
 
 
 def test_an_entry_that_needs_a_model_says_which(small):
-    ran = modgap("reproduce", "liang2022/table1")
-    assert ran.status == 0
+    ran = succeed("reproduce", "liang2022/table1")
     assert "Missing: It needs a model: train one." in ran.out
     assert "Verdict: missing" in ran.out
 
 
 def test_a_real_entry_is_drawn_as_png_and_pdf(tmp_path):
-    ran = modgap("reproduce", "yaras2024/fig3", "-o", tmp_path)
-    assert ran.status == 0
+    succeed("reproduce", "yaras2024/fig3", "-o", tmp_path)
     names = {"yaras2024", *(f"yaras2024/fig3.{suffix}" for suffix in ("json", "png", "pdf"))}
     assert everything_in(tmp_path) == names
     assert (tmp_path / "yaras2024" / "fig3.pdf").read_bytes().startswith(b"%PDF")
@@ -166,8 +161,7 @@ def test_a_real_entry_is_drawn_as_png_and_pdf(tmp_path):
 
 
 def test_all_writes_one_table_and_names_what_is_missing(small):
-    ran = modgap("reproduce", "all", "-o", "out")
-    assert ran.status == 0
+    ran = succeed("reproduce", "all", "-o", "out")
     assert "3 entries. As printed: holds 1; missing 2." in ran.out
     assert "Missing for liang2022/table1: It needs a model: train one." in ran.out
     assert "Missing for liang2022/fig2: The authors' embeddings" in " ".join(ran.out.split())
@@ -227,8 +221,7 @@ def test_verdicts_are_put_on_record_when_asked(small, monkeypatch):
     )
     on_record(monkeypatch, fig1=Recorded("as printed", "fails"))
     before = RECORD.read_bytes()
-    ran = modgap("reproduce", "all", "--record")
-    assert ran.status == 0
+    succeed("reproduce", "all", "--record")
     report, again = kept[0]
     assert report.key == "liang2022/fig1"
     assert again is None  # nothing is drawn

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from command_line import modgap
+from command_line import modgap, succeed
 from embedders import write_model
 from item_files import write
 from modgap.embed import CallableModel, open_model
@@ -113,9 +113,8 @@ def test_labels_may_be_names_with_a_list_of_classes(files, swept):
 def test_a_model_and_pictures_by_class(folder, model, monkeypatch):
     monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: model)
     write(folder / "red" / "broken.png", b"no picture")
-    ran = modgap("task", "zero_shot", "--model", "hf:any", "--data", folder, "--template",
+    ran = succeed("task", "zero_shot", "--model", "hf:any", "--data", folder, "--template",
                  "itap of a {}.", "--template", "a origami {}.", "--json")  # fmt: skip
-    assert ran.status == 0
     assert ran.json["raw"]["value"]["value"] == 1.0
     assert ran.json["classes"] == ["blue", "light_green", "red"]
     assert "1 of 31 items cannot be used" in ran.err
@@ -123,13 +122,11 @@ def test_a_model_and_pictures_by_class(folder, model, monkeypatch):
 
 
 def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch):
-    ran = modgap("task", "linear_probe", files / "image.npy", "--labels", files / "labels.npy",
+    ran = succeed("task", "linear_probe", files / "image.npy", "--labels", files / "labels.npy",
                  "--text", files / "classes.npy", "--train-share", 0.6, "--json")  # fmt: skip
-    assert ran.status == 0
     assert (ran.json["n_train"], ran.json["n_items"]) == (144, 96)
     monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: model)
-    by_model = modgap("task", "linear_probe", "--model", "hf:any", "--data", folder, "--json")
-    assert by_model.status == 0
+    by_model = succeed("task", "linear_probe", "--model", "hf:any", "--data", folder, "--json")
     assert by_model.json["n_train"] == 15
     for split in ("train", "test"):
         for label in ("red", "blue"):
@@ -183,9 +180,8 @@ def test_a_clip_by_name_gives_the_rows_of_calling_it(folder, tmp_path):
     clip = open_model(f"hf:{write_model(tmp_path / 'clip', 'clip')}", device="cpu")
     templates = ("a photo of a {}.", "art of the {}.")
     (tmp_path / "templates.txt").write_text("\n".join(templates))
-    ran = modgap("task", "zero_shot", "--model", clip.name, "--data", folder, "--device", "cpu",
+    ran = succeed("task", "zero_shot", "--model", clip.name, "--data", folder, "--device", "cpu",
                  "--templates", tmp_path / "templates.txt", "--json")  # fmt: skip
-    assert ran.status == 0
     items = open_items(folder)
     pictures = [Image.open(io.BytesIO(items.stored(row))) for row in range(len(items))]
     words = ["blue", "light green", "red"]

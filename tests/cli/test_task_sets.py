@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from command_line import modgap
+from command_line import modgap, succeed
 from item_files import write
 from modgap.tasks import (
     conformity_test,
@@ -81,11 +81,9 @@ def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
     write_aokvqa(tmp_path, [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 1])
     words = ("task", "multiple_choice", "--model", "hf:any", "--data", tmp_path, "--json")
-    ran = modgap(*words)
-    assert ran.status == 0
+    ran = succeed(*words)
     assert ran.json["raw"]["value"]["value"] == pytest.approx(4 / 6)
-    ran = modgap(*words, "--rephrase", "--wrong-answers", 4, "--draws", 10)
-    assert ran.status == 0
+    ran = succeed(*words, "--rephrase", "--wrong-answers", 4, "--draws", 10)
     assert ran.json["rephrasing"]["clean"] == pytest.approx([4 / 6] * 9)
 
 
@@ -110,8 +108,7 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch):
     assert by_image.json["raw"]["value"]["value"] == pytest.approx(hits.mean())
     monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
     data = write_mmvp(tmp_path / "mmvp")
-    ran = modgap("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
-    assert ran.status == 0
+    ran = succeed("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
     assert ran.json["raw"]["parts"] == {"Color": 0.0, "Orientation": 0.5}
 
 
@@ -136,8 +133,7 @@ def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: prompt_model())
     thief = PROMPTS.index("a photo of a thief")
     data = write_fairface(tmp_path / "faces", [0, 0, thief, 0], ["White"] * 2 + ["Indian"] * 2)
-    ran = modgap("task", "denigration", "--model", "hf:any", "--data", data, "--json")
-    assert ran.status == 0
+    ran = succeed("task", "denigration", "--model", "hf:any", "--data", data, "--json")
     assert ran.json["raw"]["parts"] == {"Indian": 0.5, "White": 0.0}
 
 
@@ -165,17 +161,15 @@ def test_conformity_tests_generated_rows_against_real_ones(made):
 
 def test_conformity_is_swept_where_the_other_modality_is_given(made):
     pytest.importorskip("matplotlib")
-    ran = modgap("task", "conformity", made / "made.npy", "--real", made / "real.npy", "--others",
+    ran = succeed("task", "conformity", made / "made.npy", "--real", made / "real.npy", "--others",
                  made / "other.npy", "-o", made / "out", "--json")  # fmt: skip
-    assert ran.status == 0
     assert ran.json["raw"]["value"]["value"] > 0.5
     assert ran.json["conformity"]["p_value"] < 0.01
     assert sorted(path.name for path in (made / "out").iterdir()) == [
         "conformity.json", "conformity.png", "conformity_rows.png",
     ]  # fmt: skip
-    alone = modgap("task", "conformity", made / "made.npy", "--real", made / "real.npy", "-o",
+    succeed("task", "conformity", made / "made.npy", "--real", made / "real.npy", "-o",
                    made / "alone")  # fmt: skip
-    assert alone.status == 0
     assert json.loads((made / "alone" / "conformity.json").read_text())["n_real"] == 80
     assert (made / "alone" / "conformity_rows.png").read_bytes().startswith(b"\x89PNG")
 
@@ -188,8 +182,7 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
     write(tmp_path / "made" / "2.png", b"no picture")
     words = ("task", "conformity", "--model", "hf:any", "--data", tmp_path / "made", "--real",
              tmp_path / "real", "--json")  # fmt: skip
-    ran = modgap(*words, "--paired")
-    assert ran.status == 0
+    ran = succeed(*words, "--paired")
     assert "1 of 10 items cannot be used: 2.png of" in ran.err
     assert ran.json["test"] == "sign permutation"
     # Four pairs; three made ones have cosine 1 to one of the four others, each real one to none.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import everything_in, modgap
+from command_line import everything_in, modgap, succeed
 from conftest import make_pairs
 from engine_rows import CLIP_SHAPE, TwiceEngine, contents, make_shards, write_clip_folder
 from modgap import Calibrate, Correction, open_embeddings, open_pair, write_embeddings
@@ -74,8 +74,7 @@ def stop_after(n_rows: int) -> Callable[[str, int, int], None]:
 
 
 def test_a_folder_of_shards_is_corrected_into_a_folder_of_shards(shards):
-    ran = modgap(*APPLY.split(), "--dtype", "float32")
-    assert ran.status == 0
+    ran = succeed(*APPLY.split(), "--dtype", "float32")
     assert f"wrote out: {N} rows of {DIM} columns" in ran.err
     rows = images("rows")
     fixed = Correction.load("c.safetensors")
