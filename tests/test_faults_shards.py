@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import everything_in, modgap, succeed
+from command_line import everything_in, modgap, refuse, succeed
 from fault_worker import Worker
 from modgap.core.steady_file import SteadyFile
 from modgap.io import write_clip_retrieval
@@ -218,9 +218,8 @@ def test_a_shard_that_is_gone_when_a_run_goes_on_is_named(shards, worker):
     words = "measure rows --partial kept"
     assert worker(shards, words, ("os:replace", 4))[0] == -KILL
     (shards / "rows" / "img_emb" / "img_emb_1.npy").unlink()
-    ran = modgap(*words.split())
-    assert ran.status == 2
-    assert "Shard 1 of img_emb is missing" in ran.err.splitlines()[-1]
+    said = refuse(*words.split())
+    assert "Shard 1 of img_emb is missing" in said.splitlines()[-1]
 
 
 @pytest.fixture

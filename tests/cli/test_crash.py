@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, modgap, python
+from command_line import Ran, modgap, python, refuse
 from modgap.cli import crash
 
 
@@ -124,15 +124,13 @@ except SystemExit as stop:
     print("status", stop.code)
 """
     said = python(code, XDG_STATE_HOME=str(tmp_path), HOME=str(tmp_path))
-    assert "Traceback" not in said
     assert said.endswith("status 1")
 
 
 def test_an_error_that_names_a_file_of_two_lines_is_one_line(tmp_path):
-    ran = modgap("measure", tmp_path / "a\nb\x1b[2J.npy")
-    assert ran.status == 2
-    assert ran.err.count("\n") == 1
-    assert "\x1b" not in ran.err
+    said = refuse("measure", tmp_path / "a\nb\x1b[2J.npy")
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
 
 
 def test_errors_are_reported_where_the_project_says():

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from command_line import everything_in, modgap, python, start, succeed
+from command_line import everything_in, modgap, python, refuse, start, succeed
 from modgap.train import list_presets
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -139,19 +139,17 @@ def test_batches_larger_than_the_data_are_all_of_it(tmp_path):
 def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch):
     # Root may write anywhere, so the answer of the system is given by hand.
     monkeypatch.setattr(os, "access", lambda *_: False)
-    ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
-    assert ran.status == 2
-    assert ran.err.endswith(f"run cannot be written: {tmp_path} does not allow it.\n")
+    said = refuse("train", "digits", "-o", tmp_path / "run", *QUICK)
+    assert said.endswith(f"run cannot be written: {tmp_path} does not allow it.\n")
     assert everything_in(tmp_path) == set()
 
 
 def test_a_run_is_not_resumed_with_other_settings(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
-    ran = modgap("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
-    assert ran.status == 2
-    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in ran.err
-    assert ran.err.count("\n") == 1
+    said = refuse("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
+    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in said
+    assert said.count("\n") == 1
     assert (folder / "config.json").read_text() == before
 
 
@@ -199,17 +197,15 @@ def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_p
 def test_a_folder_that_holds_a_run_is_left_alone(finished):
     _, folder = finished
     before = everything_in(folder)
-    ran = modgap("train", "digits", "-o", folder, *QUICK)
-    assert ran.status == 2
-    assert "holds a run already. Go on with it by --resume" in ran.err
+    said = refuse("train", "digits", "-o", folder, *QUICK)
+    assert "holds a run already. Go on with it by --resume" in said
     assert everything_in(folder) == before
 
 
 def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    ran = modgap("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
-    assert ran.status == 2
-    assert "Logging to Weights & Biases needs wandb, which is not installed." in ran.err
+    said = refuse("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
+    assert "Logging to Weights & Biases needs wandb, which is not installed." in said
     assert everything_in(tmp_path) == set()
 
 
@@ -230,7 +226,6 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.numpy.save_file", no_space)
-    ran = modgap("train", "digits", "-o", tmp_path, *QUICK)
-    assert ran.status == 2
-    assert "No space left on device. There is none before it." in ran.err
-    assert ran.err.count("\n") == 1
+    said = refuse("train", "digits", "-o", tmp_path, *QUICK)
+    assert "No space left on device. There is none before it." in said
+    assert said.count("\n") == 1
