@@ -59,6 +59,9 @@ class TorchModel(ReplicatedModel):
         Its device, precision and norm layers.
     """
 
+    # The token that ends a text; None where it is the largest of all.
+    end_token: int | None = None
+
     def __init__(self, network: nn.Module, options: Options) -> None:
         devices = find_devices(options.device)
         self.precision = find_precision(options.precision, devices[0])
@@ -82,7 +85,7 @@ class TorchModel(ReplicatedModel):
 
     def pool(self, states: Tensor, inputs: Mapping[str, Any], modality: str) -> Tensor:
         """A row of each item, from the states of a hidden layer."""
-        return pool(states, self.pooling(modality), inputs)
+        return pool(states, self.pooling(modality), inputs, self.end_token)
 
     def part_rows(self, replica: int, prepared: Any, modality: str) -> np.ndarray:
         """Rows by the network of one device, float32."""

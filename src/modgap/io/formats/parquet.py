@@ -27,8 +27,9 @@ _BUFFER, _REMOTE_BUFFER = 1024**2, 8 * 1024**2
 
 def open_parquet(path: Any) -> Contents:
     """The vector columns and the plain columns of a file, which may have no rows."""
-    with _reading(path):  # names that are no text, for instance
-        return arrow_contents(ParquetPart(path))
+    part = ParquetPart(path)
+    with part.reading():  # names that are no text, for instance
+        return arrow_contents(part)
 
 
 class ParquetPart(ArrowPart):
@@ -55,7 +56,7 @@ class ParquetPart(ArrowPart):
 
     @contextmanager
     def _opened(self, **options: Any) -> Iterator[Any]:
-        with _reading(self.path), self.file.watched(), ExitStack() as held:
+        with self.reading(), self.file.watched(), ExitStack() as held:
             source: Any = self.path
             if self.file.is_remote:
                 source = held.enter_context(self.file.open())
@@ -63,7 +64,8 @@ class ParquetPart(ArrowPart):
 
     def reading(self) -> AbstractContextManager[None]:
         """Errors about this file are one sentence."""
-        return _reading(self.path)
+        errors = (pa.ArrowException, OSError, UnicodeDecodeError)
+        return reading(self.path, "a Parquet file", *errors)
 
     def _check_claim(self, column: str, claimed: int) -> None:
         """Refuse a column that would unpack to far more bytes than the file has."""
@@ -133,7 +135,7 @@ class ParquetPart(ArrowPart):
         self._check_claim(column, 0 if encoded else 8 * self.n_rows)
         n_bytes = 0
         for array in self.arrays(column, BATCH_ROWS * 8, encoded=encoded):
-            with _reading(self.path):
+            with self.reading():
                 n_bytes += _text_bytes(array)
             self._check_claim(column, n_bytes)
             yield array
@@ -147,10 +149,6 @@ def _text_bytes(array: Any) -> int:
         return 8 * len(array)
     lengths = pc.take(pc.binary_length(array.dictionary), array.indices)
     return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
-
-
-def _reading(path: Any) -> Any:
-    return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def write_parquet(
