@@ -104,14 +104,11 @@ def test_each_format_reads_back_what_its_library_wrote(tmp_path, name, write, dt
     assert got.source == str(tmp_path / name)
     assert got.rows().dtype == X.dtype
     np.testing.assert_array_equal(got.rows(), X)
-    for size in (1, 4, 7, N, 100):
-        batches = list(got.batches(size))
-        assert [len(b) for b in batches[:-1]] == [size] * (len(batches) - 1)
-        np.testing.assert_array_equal(np.concatenate(batches), X)
-        assert {b.dtype for b in batches} == {X.dtype}
-    for indices in ([5, 0, 22, 5], range(N), np.array([3], np.uint8), []):
-        wanted = np.array(indices, dtype=int)
-        np.testing.assert_array_equal(got.take(indices), X[wanted])
+    batches = list(got.batches(4))
+    np.testing.assert_array_equal(np.concatenate(batches), X)
+    assert {b.dtype for b in batches} == {X.dtype}
+    for indices in (np.array([3], np.uint8), []):
+        np.testing.assert_array_equal(got.take(indices), X[np.array(indices, dtype=int)])
     assert (got.ids, got.captions, got.labels, got.groups) == (None, None, None, None)
 
 
@@ -129,7 +126,9 @@ def one_of_each(tmp_path_factory):
 def test_batches_and_rows_taken_are_the_whole(one_of_each, size, indices):
     X = rows()
     for opened in one_of_each:
-        np.testing.assert_array_equal(np.concatenate(list(opened.batches(size))), X)
+        batches = list(opened.batches(size))
+        assert [len(b) for b in batches[:-1]] == [size] * (len(batches) - 1)
+        np.testing.assert_array_equal(np.concatenate(batches), X)
         np.testing.assert_array_equal(opened.take(indices), X[np.array(indices, dtype=int)])
 
 
