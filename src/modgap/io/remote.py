@@ -85,7 +85,10 @@ class RemotePath:
         self.system, self.key, self.url = system, key, url
         self.listings: dict[str, dict[str, Any]] = {} if listings is None else listings
         self.is_web = url.split("://")[0] in _WEB
-        self._named = PurePosixPath(self._split(key)[0])
+        bare = self._split(key)[0]  # without what follows a question mark
+        # What its listing is kept under.
+        self.folder, named = bare.strip("/"), PurePosixPath(bare)
+        self.name, self.stem, self.suffix = named.name, named.stem, named.suffix
 
     def __str__(self) -> str:
         return without_secrets(self.url)
@@ -106,26 +109,6 @@ class RemotePath:
     def parent(self) -> RemotePath:
         """The folder it is in."""
         return self._moved(lambda place: place.rstrip("/").rpartition("/")[0])
-
-    @property
-    def name(self) -> str:
-        """The last part of it, without what follows a question mark."""
-        return self._named.name
-
-    @property
-    def suffix(self) -> str:
-        """The ending of its name."""
-        return self._named.suffix
-
-    @property
-    def stem(self) -> str:
-        """Its name without the ending."""
-        return self._named.stem
-
-    @property
-    def folder(self) -> str:
-        """What its listing is kept under."""
-        return self._split(self.key)[0].strip("/")
 
     def with_suffix(self, suffix: str) -> RemotePath:
         """The one beside it with another ending."""

@@ -43,16 +43,13 @@ class ParquetPart(ArrowPart):
             self.metadata = file.metadata
             self.schema = file.schema_arrow
         self.n_rows = self.metadata.num_rows
-        groups = self.group_rows()
-        if min(groups, default=0) < 0 or sum(groups) != self.n_rows:
+        groups = map(self.metadata.row_group, range(self.metadata.num_row_groups))
+        self.group_rows = [group.num_rows for group in groups]
+        if min(self.group_rows, default=0) < 0 or sum(self.group_rows) != self.n_rows:
             raise InputValueError(
                 f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
-                f"{sum(groups)}. Write or download it again."
+                f"{sum(self.group_rows)}. Write or download it again."
             )
-
-    def group_rows(self) -> list[int]:
-        """How many rows each row group has."""
-        return [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)]
 
     @contextmanager
     def _opened(self, **options: Any) -> Iterator[Any]:
@@ -87,7 +84,7 @@ class ParquetPart(ArrowPart):
         self._check_claim(column, self.n_rows * dim * dtype.itemsize)
         groups: list[Matrix] = []
         first_row = 0
-        for group, n_rows in enumerate(self.group_rows()):
+        for group, n_rows in enumerate(self.group_rows):
             if n_rows:
                 blocks = partial(self._group_blocks, column, group, first_row, (n_rows, dim))
                 groups.append(ReadMatrix((n_rows, dim), dtype, blocks, readers=self.readers))

@@ -64,7 +64,7 @@ def _cells(part: _Table, column: str) -> list[Callable[[], Any]]:
         return values[row].as_py()
 
     chunks = part.table[column].chunks if isinstance(part, TablePart) else ()
-    sizes = part.group_rows() if isinstance(part, ParquetPart) else map(len, chunks)
+    sizes = part.group_rows if isinstance(part, ParquetPart) else map(len, chunks)
     return [partial(cell, piece, row) for piece, n in enumerate(sizes) for row in range(n)]
 
 
