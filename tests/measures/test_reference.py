@@ -105,10 +105,6 @@ NUMBER, ABOVE_0 = "must be a number, got", "must be a finite number above 0"
         (lambda X, Y: m.contrastive_loss(X, Y, 1, 0), "batch_size must be at least 1, got 0"),
         (lambda X, Y: m.contrastive_loss(X, Y, 1, 2.5), r"batch_size must be a whole .*got 2\.5"),
         (lambda X, Y: m.contrastive_loss(X, Y, 1, None, "cosin"), "Did you mean 'cosine'"),
-        (
-            lambda X, Y: m.soft_assignments(np.ones((5001, 1)), np.ones((5001, 1)), matrices=True),
-            r"at most 5,000 rows, got 5,001\. Leave matrices=False",
-        ),
         *(
             (lambda X, Y, f=f, b=b: f(X, Y, bins=b), f"bins must be at least 1, got {b}")
             for f in (
