@@ -10,7 +10,7 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.measures import gap_distance, margin
 from modgap.measures.projection import projection
-from modgap.reproduce.checks import Check, check
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.setting import Setting
@@ -214,17 +214,14 @@ def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
         data[name] = {"X": lifted[0], "Y": lifted[1], "margin": within}
     hot = {k: critical_temperature(6, 60.0, k) for k in (0, 2)}
     measured["temperature below which a gap is best, mismatched"] = hot[2]
-    statements = {
-        "The margin is positive without mismatches.": measured["margin, matched"] > 0,
-        "The margin is negative with mismatches.": measured["margin, mismatched"] < 0,
-        "The distance of the planes scales the margin by 1 − γ².": same,
-        "Matched planes attract each other.": measured["twice dγ/dt, matched"] < 0,
-        f"Mismatched planes repel each other at β = {beta:g}.": (
-            measured["twice dγ/dt, mismatched"] > 0
-        ),
-        "A gap is best at no temperature without mismatches.": hot[0] == 0,
-        "A gap is best at low temperatures with mismatches.": hot[2] > 0,
-    }
-    wrong = "A definition or a sign is wrong."
-    checks = [check(said, holds, wrong, "consistency") for said, holds in statements.items()]
+    growth = measured["twice dγ/dt, matched"], measured["twice dγ/dt, mismatched"]
+    checks = [
+        PAPER.check("margin_positive", measured["margin, matched"] > 0),
+        PAPER.check("margin_negative", measured["margin, mismatched"] < 0),
+        PAPER.check("margin_scales", same),
+        PAPER.check("matched_attract", growth[0] < 0),
+        PAPER.check("mismatched_repel", growth[1] > 0, beta=beta),
+        PAPER.check("matched_want_no_gap", hot[0] == 0),
+        PAPER.check("mismatched_want_gap", hot[2] > 0),
+    ]
     return measured, checks, data
