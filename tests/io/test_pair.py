@@ -101,6 +101,13 @@ def test_two_files_may_be_of_two_formats(tmp_path):
     assert sizes == [(5, 5), (5, 5), (2, 2)]
 
 
+def test_each_of_two_files_gives_the_matrix_that_is_called_like_its_modality(tmp_path):
+    np.savez(tmp_path / "both.npz", image=X, text=Y)
+    assert_holds(open_pair(tmp_path / "both.npz", tmp_path / "both.npz"))
+    np.save(tmp_path / "y.npy", Y)
+    assert_holds(open_pair(tmp_path / "both.npz", tmp_path / "y.npy"))
+
+
 def test_different_counts_without_groups_are_no_pairs(tmp_path):
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
     pair = open_pair(tmp_path / "a.npz")
@@ -207,6 +214,9 @@ def test_label_files_that_cannot_be_used(tmp_path, two_files):
     (tmp_path / "g.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputValueError, match="a column 'group' or only one column, got 'a', 'b'"):
         open_pair(*two_files, groups=tmp_path / "g.csv")
+    (tmp_path / "ragged.csv").write_text("group,n\na,1\nb\n")
+    with pytest.raises(InputValueError, match=r"must have 2 fields, .* but line 3 has 1"):
+        open_pair(*two_files, groups=tmp_path / "ragged.csv")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputValueError, match="only one column, got none"):
         open_pair(*two_files, groups=tmp_path / "empty.csv")
