@@ -1,4 +1,11 @@
-"""Log-sum-exp and softmax over the rows and columns of logits whose products come in tiles."""
+"""Log-sum-exp and softmax over the rows and columns of logits whose products come in tiles.
+
+How it works. Of each row and column, the largest logit so far and Σ exp relative to it are held.
+A tile gives both of its own; where its largest is larger, what was held is lowered to it.
+Numbers that are added to whole rows or columns (`Offsets`) are weights of the exponentials where
+they hardly differ; else they are added to the products before these are compared. A second pass
+over the same products (`SoftmaxSums`) sums the shares, which need the sums of the first.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +20,12 @@ from modgap.core.checks import Array
 
 @dataclass(frozen=True)
 class Offsets:
-    """One number for each row or column of logits: middle + scale · added + log(weights).
+    """One number for each row or column of logits: scale · added + log(weights) + a constant.
 
     ``added`` goes to the products in their precision, None where the numbers hardly differ; what
     that rounds away, or all of it, is in the weights of the exponentials.
     """
 
-    middle: float
     added: Array | None
     weights: Array
 
@@ -28,13 +34,13 @@ class Offsets:
         """Of wide ``values``; None is 0 for all ``count``. Products are those of such rows."""
         xp, dtype = namespace(products_of), products_of.dtype
         if values is None:
-            return cls(0.0, None, filled(1.0, count, products_of, dtype))
+            return cls(None, filled(1.0, count, products_of, dtype))
         low, high = float(xp.min(values)), float(xp.max(values))
         if high - low <= 1:
-            return cls(low, None, xp.astype(xp.exp(values - low), dtype))
+            return cls(None, xp.astype(xp.exp(values - low), dtype))
         added = xp.astype(values / scale, dtype)
         lost = xp.clip(values - scale * widen(added), -1.0, 1.0)
-        return cls(0.0, added, xp.astype(xp.exp(lost), dtype))
+        return cls(added, xp.astype(xp.exp(lost), dtype))
 
 
 class LogSums:
@@ -95,19 +101,6 @@ class LogSums:
     def lowered(self, difference: Array) -> Array:
         """exp(scale · difference), in wide precision."""
         return namespace(difference).exp(widen(difference) * self.scale)
-
-    def row_sums(self) -> Array:
-        """log Σ_j exp of each row."""
-        return self._whole(0, self.columns, self.a)
-
-    def column_sums(self) -> Array:
-        """log Σ_i exp of each column."""
-        return self._whole(1, self.rows, self.b)
-
-    def _whole(self, place: int, side: Offsets, own: Array | None) -> Array:
-        xp = namespace(self.diagonal)
-        found = widen(self.tops[place]) * self.scale + xp.log(self.sums[place]) + side.middle
-        return found if own is None else found + own
 
     def own(self) -> Array:
         """The logit of each pair i = i."""
