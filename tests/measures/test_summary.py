@@ -13,7 +13,6 @@ from conftest import make_many
 from modgap.io import Embeddings
 from modgap.measures import (
     alignment,
-    cone,
     conformity,
     conformity_difference,
     conformity_divergence,
@@ -25,16 +24,12 @@ from modgap.measures import (
     gap_orthogonality,
     linear_separability,
     loss_terms,
-    margin,
     measure,
     norms,
     off_diagonal_dominance,
     origin_landscape,
     separability,
-    shell,
     shift_landscape,
-    soft_assignments,
-    uniformity,
     wasserstein_uniformity,
 )
 
@@ -71,12 +66,7 @@ def test_each_modality_has_its_own_numbers(pairs):
         assert side.off_diagonal_dominance_median == pytest.approx(
             np.median(off_diagonal_dominance(A))
         )
-        assert side.cone == cone(A)
-        assert side.uniformity == uniformity(A)
-        assert vars(side.shell) == pytest.approx(vars(shell(A)), rel=1e-14)
-        assert side.conformity_mean == pytest.approx(conformity(A).mean())
         assert side.conformity_std == pytest.approx(conformity(A).std())
-        assert side.conformity_pearson == estimated_conformity(A).pearson
         assert side.conformity_slope == estimated_conformity(A).slope
 
 
@@ -84,11 +74,7 @@ def test_pairs_have_theirs(pairs):
     X, Y = pairs
     found = measure(X, Y, temperature=0.05).pairs
     assert (found.n_pairs, found.n_sample, found.temperature) == (60, 60, 0.05)
-    assert found.alignment == pytest.approx(alignment(X, Y))
-    assert found.margin == margin(X, Y)
     assert found.loss == loss_terms(X, Y, 0.05)
-    spreads = soft_assignments(X, Y, 0.05)
-    assert found.soft_assignment_spread == (spreads.spread_x, spreads.spread_y)
     assert found.conformity_difference_std == pytest.approx(conformity_difference(X, Y).std())
     assert (found.shift_landscape.losses == shift_landscape(X, Y).losses).all()
     assert (found.origin_landscape.loss == origin_landscape(X, Y, temperature=0.05).loss).all()
