@@ -58,6 +58,21 @@ def modgap(*words: object) -> Ran:
     return Ran(status or 0, out.getvalue(), err.getvalue())
 
 
+def succeed(*words: object) -> Ran:
+    """Run a command that must end well."""
+    ran = modgap(*words)
+    assert ran.status == 0, ran.err
+    return ran
+
+
+def refuse(*words: object) -> str:
+    """What a command says that must be refused, and print nothing else."""
+    ran = modgap(*words)
+    assert (ran.status, ran.out) == (2, ""), ran
+    assert "Traceback" not in ran.err
+    return ran.err
+
+
 def start(*words: object, **options: Any) -> subprocess.Popen[str]:
     """Start a command in a process of its own."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     """One Chromium for all tests: each takes a context of it."""
     if chromium() is None:
         pytest.skip(MISSING)
@@ -91,31 +91,31 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def rng() -> np.random.Generator:
+def rng():
     return np.random.default_rng(20)
 
 
 @pytest.fixture
-def pairs() -> tuple[np.ndarray, np.ndarray]:
+def pairs():
     """Sixty pairs in 12 dimensions, float64, with a gap and with norms that vary."""
     return make_pairs()
 
 
 @pytest.fixture(scope="session")
-def published_clip() -> tuple[np.ndarray, np.ndarray]:
+def published_clip():
     """CLIP ViT-B/16 on 500 MS-COCO pairs, unit rows, published with Liang et al. 2022."""
     return load_published("features_clip.npy")
 
 
 @pytest.fixture(scope="session")
-def published_unsplash() -> tuple[np.ndarray, np.ndarray]:
+def published_unsplash():
     """CLIP ViT-B/32 on 500 photos of Unsplash and their captions."""
     held = load_published_tensors("unsplash-clip-b32")
     return held["image"], held["text"]
 
 
 @pytest.fixture(scope="session")
-def digits_fused() -> Modalities:
+def digits_fused():
     """Digits, their captions, and each digit fused with its first caption."""
     digits = load_digits()
     gx, gy = (np.asarray(groups) for groups in digits.groups)
@@ -126,7 +126,7 @@ def digits_fused() -> Modalities:
 
 
 @pytest.fixture(scope="session")
-def clap_beside_clip() -> Modalities:
+def clap_beside_clip():
     """CLIP on ImageNet and CLAP on ESC-50 in one space: 50 classes of each, linked at random."""
     clip, clap = (load_published_tensors(name) for name in ("imagenet-clip-b32", "esc50-clap"))
     classes = np.random.default_rng(0).choice(1000, 50, replace=False)  # one for each of ESC-50
@@ -146,7 +146,7 @@ def clap_beside_clip() -> Modalities:
 
 
 @pytest.fixture(scope="session")
-def clap_joined_to_clip(clap_beside_clip) -> Modalities:
+def clap_joined_to_clip(clap_beside_clip):
     """The same with CLAP turned so that its labels point where the linked captions do."""
     rows = {name: side.rows() for name, side in clap_beside_clip.sides.items()}
     captions = rows["caption"] / np.linalg.norm(rows["caption"], axis=1, keepdims=True)
@@ -178,7 +178,7 @@ class Captioned:
 
 
 @pytest.fixture(scope="session")
-def flickr8k() -> Captioned:
+def flickr8k():
     """1,000 held-out images of Flickr8k with 5 captions each, in the order of the images.
 
     Embedded by what ``modgap train flickr8k-pretrained`` trains: EfficientNet-Lite2 and MiniLM,
@@ -257,7 +257,7 @@ class Library:
     ],
     ids="-".join,
 )
-def library(request: pytest.FixtureRequest) -> Library:
+def library(request):
     """NumPy in float64 and torch, where it is, in float32; the others with the long tests."""
     name, precision = request.param
     if name == "torch":

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from command_line import DIM, modgap
+from command_line import DIM, succeed
 from modgap.core.threads import processors
 from modgap.io import write_clip_retrieval
 from modgap.io._matrices import ArrayMatrix
@@ -47,8 +47,7 @@ def write_clip_folder(folder: Path, rng: np.random.Generator) -> Path:
     X, Y = (Z + 0.3 * noise[0] + 1).astype("float16"), (Z + 0.3 * noise[1] - 1).astype("float16")
     names = [f"{i}.jpg" for i in range(n)]
     write_clip_retrieval(folder / "rows", X, Y, ids=names, captions=names, shard_rows=shard)
-    ran = modgap("fit", folder / "rows", "-o", folder / "c.safetensors")
-    assert ran.status == 0, ran.err
+    succeed("fit", folder / "rows", "-o", folder / "c.safetensors")
     return folder
 
 
@@ -110,16 +109,6 @@ def attempts(folder: Path) -> list[tuple[int, int]]:
         return []
     lines = (folder / "log").read_text().splitlines()
     return [(int(part), int(process)) for part, process in map(str.split, lines)]
-
-
-def image_rows(images: list[object]) -> np.ndarray:
-    """The mean of each colour: an encoder that any process knows by name."""
-    return np.array([np.asarray(one, float).mean(axis=(0, 1)) / 255 + 0.1 for one in images])
-
-
-def text_rows(texts: list[str]) -> np.ndarray:
-    """Three numbers that tell texts apart."""
-    return np.array([[len(t), t.count("a") + 1, sum(map(ord, t)) % 97] for t in texts], float)
 
 
 def process_after_a_while(_: int) -> int:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from index_services import (
-    rows,
-)
+from index_services import rows
 from modgap import Embeddings, Modalities, fuse
-from modgap.corrections import (
-    Calibrate,
-)
+from modgap.corrections import Calibrate
 from modgap.search import search
 
 X, Y = rows()

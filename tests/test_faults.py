@@ -1,17 +1,15 @@
-"""Killed at any point of reading, fitting or writing: the next run finishes, and nothing is left.
+"""Killed at any call of the system, or with an input that changes: what has its name is whole.
 
-Each run is ended by a signal at a stated point, several one after the other in the same folder.
-After each, what is there is whole; the last one is left to finish.
+Commands that are killed in every phase are in test_faults_shards.py.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +21,17 @@ from modgap import Correction
 from modgap.io import Embeddings, open_embeddings
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM
-# Reading: rows are asked for, first to check them. Writing: a file is flushed, then renamed.
-READ = ("modgap.io.embeddings:Embeddings:batches", 2)
-FLUSH, RENAME, RENAMED = ("os:fsync", 1), ("os:replace", 1), ("os:replace+", 1)
-
-
-def twice(*points: tuple[str, int]) -> list[tuple[str, int]]:
-    """Each point for both signals."""
-    return [point for point in points for _ in (TERM, KILL)]
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    pytest.importorskip("faiss")
-    made = Worker(
-        "modgap.cli", "modgap.cli.show", "modgap.diagnosis", "modgap.reports", "modgap.index",
-        "faiss", "plotly.offline", "pyarrow.parquet", "rich.progress", "safetensors.numpy",
-        "sklearn.linear_model", "sklearn.metrics",
-    )  # fmt: skip
+def worker():
+    made = Worker("modgap.core.files")
     yield made
     made.close()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     make_files(tmp_path, 40)
     Correction.identity(16).save(tmp_path / "c.safetensors")
     return tmp_path
@@ -69,62 +54,6 @@ def check_whole(folder: Path) -> None:
             assert path.stat().st_size
 
 
-def kill_then_finish(
-    worker: Worker, folder: Path, words: str, points: list[tuple[str, int]], out: str
-) -> None:
-    """Kill a command at every point, by one signal and the other; then run it once more."""
-    before = everything_in(folder)
-    for point, number in zip(points, itertools.cycle((TERM, KILL)), strict=False):
-        status, said = worker(folder, words, point, number)
-        # 143: it was writing, and removed its temporary files on the way out.
-        assert status in (-number, 143 if number == TERM else None), (point, status, said)
-        check_whole(folder)
-    status, said = worker(folder, words)
-    assert status == 0, said
-    check_whole(folder)
-    left = everything_in(folder) - before
-    assert left
-    assert all(name.startswith(out) for name in left)
-
-
-@pytest.mark.xdist_group("faults")  # one worker has imported all that they need
-@pytest.mark.parametrize(
-    ("words", "points", "out"),
-    [
-        (
-            "apply c.safetensors image.npy --modality image -o out.npy",
-            twice(("modgap.io.embeddings:Embeddings:batches", 1), FLUSH, RENAME, RENAMED),
-            "out.npy",
-        ),
-        (
-            "fit image.npy text.npy -o out.safetensors",
-            [("modgap.corrections.calibrate:Calibrate:fit", 1), FLUSH, RENAME, RENAMED],
-            "out.safetensors",
-        ),
-        (
-            "index build out.faiss c.safetensors image=image.npy text=text.npy --replace",
-            twice(READ, FLUSH, RENAME, RENAMED, ("os:replace", 2), ("os:replace+", 2)),
-            "out.faiss",
-        ),
-        (
-            "diagnose image.npy text.npy --unpaired --no-umap -o out",
-            [("modgap.diagnosis.run:measured", 1), FLUSH, RENAMED, ("os:replace", 4)],
-            "out",
-        ),
-        (
-            "fix image.npy text.npy --unpaired -o out",
-            [("modgap.diagnosis.run:measured", 1), *2 * [("modgap.core.files:_settle_folder+", 1)]],
-            "out",
-        ),
-    ],
-    ids=["apply", "fit", "index build", "diagnose", "fix"],
-)
-def test_a_command_that_was_killed_at_any_point_finishes_when_it_is_run_again(
-    worker: Worker, files: Path, words: str, points: list[tuple[str, int]], out: str
-) -> None:
-    kill_then_finish(worker, files, words, points, out)
-
-
 WRITE = """
 from modgap.core.files import atomic_folder, write_text
 write_text("file.txt", "new" * 9)
@@ -139,9 +68,7 @@ with atomic_folder("fresh") as temporary:
 @pytest.mark.parametrize(
     "name", ["os:fsync", "os:fsync+", "os:replace", "os:replace+", "os:mkdir", "os:rmdir+"]
 )
-def test_whatever_call_of_the_system_is_the_last_one_files_are_old_or_new(
-    worker: Worker, tmp_path: Path, name: str
-) -> None:
+def test_whatever_call_of_the_system_is_the_last_one_files_are_old_or_new(worker, tmp_path, name):
     """Killed at the first, the second, … call of a kind, until there is none more to come."""
     (tmp_path / "folder").mkdir()
     for path in (tmp_path, tmp_path / "folder"):
@@ -171,8 +98,8 @@ CHANGING = {
 @pytest.mark.parametrize("how", ["vanishes", "shrinks"])
 @pytest.mark.parametrize("command", CHANGING)
 def test_an_input_that_changes_at_any_read_ends_in_a_result_or_in_a_sentence(
-    files: Path, command: str, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    files, command, how, monkeypatch
+):
     """Before the first read, the second, … until the command has no more to come."""
     monkeypatch.chdir(files)
     rows = files / "rows.npy"
@@ -213,9 +140,7 @@ def test_an_input_that_changes_at_any_read_ends_in_a_result_or_in_a_sentence(
     assert call > 1
 
 
-def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(
-    tmp_path: Path,
-) -> None:
+def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("tokenizers")
     from training import bars_config, write_captions

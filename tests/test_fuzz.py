@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -30,7 +29,7 @@ QUICK = [name for name in TARGETS if name != "report"]
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+def cases(tmp_path_factory):
     home = tmp_path_factory.mktemp("fuzz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(home / "state"))
@@ -39,14 +38,14 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", QUICK)
-def test_damaged_files_are_refused_in_one_line_or_give_finite_numbers(cases: Cases, name: str):
+def test_damaged_files_are_refused_in_one_line_or_give_finite_numbers(cases, name):
     assert cases.run(f"{name}:{WHOLE}").accepted
     for seed in range(2):
         assert cases.run(f"{name}:{seed}").failure == ""
 
 
 @pytest.mark.parametrize("kind", list(images()))
-def test_a_damaged_image_is_read_or_refused_as_one(kind: str):
+def test_a_damaged_image_is_read_or_refused_as_one(kind):
     whole = images()
     rng = Random(kind)
     for _ in range(30):
@@ -81,12 +80,12 @@ def test_a_mutator_takes_any_file_and_is_told_by_its_seed(mutator):
         (Ran(0, "gap  -inf", ""), "NaN or infinity on stdout"),
     ],
 )
-def test_the_rule_sees_what_is_wrong_with_a_run(tmp_path: Path, ran: Ran, failure: str):
+def test_the_rule_sees_what_is_wrong_with_a_run(tmp_path, ran, failure):
     assert judged(ran, tmp_path).failure.startswith(failure)
     assert bool(judged(ran, tmp_path).failure) == bool(failure)
 
 
-def test_the_rule_sees_what_is_wrong_with_a_file(tmp_path: Path):
+def test_the_rule_sees_what_is_wrong_with_a_file(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
     from safetensors.numpy import save_file
@@ -106,9 +105,7 @@ def test_the_rule_sees_what_is_wrong_with_a_file(tmp_path: Path):
         assert judged(Ran(2, "", "modgap: no.\n"), one).failure == f"refused, yet wrote {path.name}"
 
 
-def test_a_case_that_kills_its_process_is_kept_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_case_that_kills_its_process_is_kept_and_the_others_go_on(tmp_path, monkeypatch):
     dying = """
 import json, os, signal, sys
 for case in json.loads(sys.stdin.read()):

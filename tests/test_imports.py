@@ -40,13 +40,13 @@ def loaded(code: str, names: tuple[str, ...]) -> list[str]:
     return python(f"{code}\n{listing}").splitlines()[-1].split()[1:]
 
 
-def test_importing_modgap_loads_no_library_at_all() -> None:
+def test_importing_modgap_loads_no_library_at_all():
     others = ("numpy", "scipy", "pyarrow", "safetensors", "array_api_compat", "typer", "rich")
     assert loaded("import modgap", (*HEAVY, *others)) == []
 
 
 @pytest.mark.parametrize("words", [["--help"], ["diagnose", "--help"], ["--version"]])
-def test_asking_for_help_loads_nothing_heavy(words: list[str]) -> None:
+def test_asking_for_help_loads_nothing_heavy(words):
     code = (
         f"import sys; sys.argv = ['modgap', *{words!r}]\n"
         "from modgap.cli import main\n"
@@ -56,7 +56,7 @@ def test_asking_for_help_loads_nothing_heavy(words: list[str]) -> None:
     assert loaded(code, (*HEAVY, "scipy", "pyarrow", "safetensors")) == []
 
 
-def test_reading_embeddings_loads_neither_torch_nor_scikit_learn(tmp_path: Path) -> None:
+def test_reading_embeddings_loads_neither_torch_nor_scikit_learn(tmp_path):
     code = (
         "import numpy as np, modgap.datasets, modgap.io\n"
         f"path = {str(tmp_path / 'rows.npy')!r}\n"
@@ -65,12 +65,12 @@ def test_reading_embeddings_loads_neither_torch_nor_scikit_learn(tmp_path: Path)
     assert loaded(code, (*HEAVY, "scipy", "pyarrow")) == []
 
 
-def test_measuring_and_correcting_arrays_loads_no_torch() -> None:
+def test_measuring_and_correcting_arrays_loads_no_torch():
     code = f"{PAIRS}import modgap; modgap.measure(X, Y); modgap.Calibrate().fit_transform(X, Y)"
     assert loaded(code, ("torch", "matplotlib", "plotly")) == []
 
 
-def test_a_correction_is_applied_and_searched_with_without_scikit_learn(tmp_path) -> None:
+def test_a_correction_is_applied_and_searched_with_without_scikit_learn(tmp_path):
     path = tmp_path / "c.safetensors"
     modgap.Correction.identity(3).save(path)
     code = (
@@ -91,7 +91,7 @@ PACKAGES = sorted(
 )
 
 
-def test_public_names_are_the_same_whatever_was_imported_first() -> None:
+def test_public_names_are_the_same_whatever_was_imported_first():
     """Every public name, resolved before and after every module was imported by its own path."""
     code = (
         "import importlib, sys\n"
@@ -124,7 +124,7 @@ def test_public_names_are_the_same_whatever_was_imported_first() -> None:
             assert kinds[top, name] == "module", package
 
 
-def test_a_package_resolves_as_an_attribute_and_holds_its_functions() -> None:
+def test_a_package_resolves_as_an_attribute_and_holds_its_functions():
     code = "import modgap; print(modgap.measures.conformity.__name__, modgap.index.__name__)"
     assert python(code).split() == ["conformity", "modgap.index"]
 
@@ -141,7 +141,7 @@ def public_functions() -> list[Any]:
 
 
 @pytest.mark.parametrize("function", public_functions(), ids=lambda f: f.__qualname__)
-def test_help_shows_the_signature_and_the_parameters_of_a_public_function(function: Any) -> None:
+def test_help_shows_the_signature_and_the_parameters_of_a_public_function(function):
     parameters = inspect.signature(function).parameters
     shown = pydoc.render_doc(function, renderer=pydoc.plaintext)
     assert f"{function.__name__}(" in shown
@@ -155,17 +155,17 @@ def test_help_shows_the_signature_and_the_parameters_of_a_public_function(functi
             assert re.search(rf"(?<!\w){name}(?!\w)", section[1]), f"{name} is not described"
 
 
-def test_an_unknown_name_is_refused_by_name() -> None:
+def test_an_unknown_name_is_refused_by_name():
     with pytest.raises(AttributeError, match="nothing"):
         _ = modgap.nothing  # type: ignore[attr-defined]
 
 
-def test_dir_lists_the_public_names() -> None:
+def test_dir_lists_the_public_names():
     assert dir(modgap) == sorted(modgap.__all__)
 
 
 @pytest.mark.parametrize("stub", sorted(Path(modgap.__file__).parent.rglob("*.pyi")))
-def test_a_stub_exports_what_it_imports(stub: Path) -> None:
+def test_a_stub_exports_what_it_imports(stub):
     """The stub is what names are resolved from, so that type checkers and Python see the same."""
     tree = ast.parse(stub.read_text(encoding="utf-8"))
     imported = {
@@ -178,11 +178,11 @@ def test_a_stub_exports_what_it_imports(stub: Path) -> None:
     assert sorted(imported) == sorted(ast.literal_eval(exported.value))
 
 
-def test_modgap_says_that_it_is_typed() -> None:
+def test_modgap_says_that_it_is_typed():
     assert (Path(modgap.__file__).parent / "py.typed").is_file()
 
 
-def test_measure_diagnose_and_demo_work_without_torch(tmp_path: Path) -> None:
+def test_measure_diagnose_and_demo_work_without_torch(tmp_path):
     code = (
         f"{NO_TORCH}{PAIRS}import modgap, modgap.datasets\n"
         "assert modgap.measure(X, Y).gap_distance > 0\n"
@@ -207,7 +207,7 @@ def test_measure_diagnose_and_demo_work_without_torch(tmp_path: Path) -> None:
         "modgap.Calibrate().fit(X, Y).correction_.to_torch()",
     ],
 )
-def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path: Path, call: str) -> None:
+def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path, call):
     code = (
         f"{NO_TORCH}{PAIRS}import modgap\n"
         "from modgap.core.checks import MissingExtraError\n"
@@ -220,7 +220,7 @@ def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path: Path, call: s
     assert "pip install 'modgap[torch]'" in said
 
 
-def test_a_pt_file_without_torch_is_one_sentence_at_the_command_line(tmp_path: Path) -> None:
+def test_a_pt_file_without_torch_is_one_sentence_at_the_command_line(tmp_path):
     path = tmp_path / "rows.pt"
     path.write_bytes(b"rows")
     code = (

@@ -50,7 +50,7 @@ def public_names() -> Counter[str]:
     return names
 
 
-def test_every_public_name_is_defined_once_or_has_a_reason() -> None:
+def test_every_public_name_is_defined_once_or_has_a_reason():
     repeated = {name for name, count in public_names().items() if count > 1}
     new = sorted(repeated - set(REASONS))
     assert not new, f"defined twice: {new}. Rename one, or give the reason in REASONS."

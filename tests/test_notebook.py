@@ -24,7 +24,7 @@ print(near, modgap.mixed_retrieval(data, queries="text").queries[0].hit.sum() ==
 
 
 @pytest.fixture(scope="module")
-def executed() -> Any:
+def executed():
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
@@ -33,7 +33,7 @@ def executed() -> Any:
 
 
 @pytest.fixture(scope="module")
-def claims(executed: Any) -> list[str]:
+def claims(executed):
     """What the cell of the tests printed; the others stay as readers see them."""
     (printed,) = executed.cells.pop().outputs
     said: list[str] = printed.text.split()

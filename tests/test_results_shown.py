@@ -36,7 +36,7 @@ NOT_OURS = {"Embeddings", "Modalities"}
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[str, Any]:
+def shown():
     """One of each kind that is shown, on few rows."""
     names, asks = ("image", "text"), "text"
     X, Y = make_pairs(420, 16, seed=2)
@@ -76,7 +76,7 @@ def shown() -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _no_window() -> Iterator[None]:
+def _no_window():
     yield
     import matplotlib.pyplot as pyplot
 

@@ -34,7 +34,7 @@ REASONS = {
 }
 
 
-def test_what_nothing_uses_is_documented_or_has_a_reason() -> None:
+def test_what_nothing_uses_is_documented_or_has_a_reason():
     found = vulture.Vulture(ignore_decorators=DECORATORS)
     found.scavenge([SOURCE])
     # Fields of results and models are read as JSON, by tables and by users.

@@ -123,12 +123,6 @@ def test_values_on_an_edge_belong_to_the_bin_above_and_the_last_to_the_last(kind
     assert histogram(A, 10, low, high)[0].tolist() == counts.tolist()
 
 
-def test_torch_histograms_equal_numpy_histograms(rng):
-    A = rng.normal(size=(500, 4)).round(2)
-    (T,) = of_kind("torch", A)
-    assert (histogram(T, 37, *shared_range(T)) == histogram(A, 37, *shared_range(A))).all()
-
-
 def test_a_constant_column_gets_the_width_of_one():
     low, high = shared_range(np.full((3, 1), 2.0))
     assert (low.tolist(), high.tolist()) == ([1.5], [2.5])
@@ -273,15 +267,6 @@ def test_the_longest_row_is_found_whatever_its_length(size, precision):
     A = (size * np.array([[3.0, 4.0], [1.0, 0.0]])).astype(precision)
     assert largest_norm(A) == pytest.approx(float(np.linalg.norm(A.astype(np.float64)[0])))
     assert largest_norm(np.zeros((2, 3), dtype=precision)) == 0
-
-
-def test_ranks_of_random_rows_agree_in_both_libraries_and_precisions(rng):
-    X, Y = (unit(rng.normal(size=(90, 16)).astype(np.float32)) for _ in range(2))
-    expected = brute_ranks(X, Y, (np.arange(90),) * 2, None)
-    for kind in ("numpy", "torch"):
-        for precision in ("f4", "f8"):
-            rows = of_kind(kind, X.astype(precision), Y.astype(precision))
-            assert match_ranks(*rows, None)[0].tolist() == expected
 
 
 def test_the_tolerance_of_ties_is_relative_to_the_scores():

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,14 @@ MODGAP = f"{sys.executable} -m modgap"
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     make_files(folder, 60)
     return folder
 
 
 @pytest.fixture
-def huge(tmp_path: Path) -> Iterator[Path]:
+def huge(tmp_path):
     """A file of rows that takes long to correct and no room on the disk: it is one hole."""
     folder = tmp_path / "huge"
     folder.mkdir()
@@ -52,9 +51,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     ("number", "status", "debris"),
     [(signal.SIGTERM, 143, 0), (signal.SIGINT, 130, 0), (signal.SIGKILL, -9, 1)],
 )
-def test_a_killed_apply_leaves_no_file_at_the_target(
-    huge: Path, number: int, status: int, debris: int
-) -> None:
+def test_a_killed_apply_leaves_no_file_at_the_target(huge, number, status, debris):
     out = huge / "out"
     process = start(
         "apply", huge / "c.safetensors", huge / "rows.npy", "--modality", "text",
@@ -72,9 +69,7 @@ def test_a_killed_apply_leaves_no_file_at_the_target(
     assert ("interrupted; nothing half-written is left" in err) == (number == signal.SIGINT)
 
 
-def test_an_interrupted_diagnose_writes_nothing(
-    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_diagnose_writes_nothing(files, tmp_path, monkeypatch):
     called = []
 
     @contextmanager
@@ -96,7 +91,7 @@ def test_an_interrupted_diagnose_writes_nothing(
     assert everything_in(tmp_path) == set()
 
 
-def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: Path) -> None:
+def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path):
     make_files(tmp_path, 60)
     out = tmp_path / "out"
     words = (
@@ -126,7 +121,7 @@ def test_two_runs_into_one_folder_both_succeed_and_leave_whole_files(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "reader"), [("", "head -1"), pytest.param("--json", "true", marks=pytest.mark.long)]
 )
-def test_a_reader_that_goes_away_is_no_mistake(files: Path, words: str, reader: str) -> None:
+def test_a_reader_that_goes_away_is_no_mistake(files, words, reader):
     done = shell(f"cd '{files}' && {MODGAP} measure image.npy text.npy {words} | {reader}")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -136,7 +131,7 @@ def test_a_reader_that_goes_away_is_no_mistake(files: Path, words: str, reader: 
     ("closed", "printed"),
     [pytest.param("<&-", True, marks=pytest.mark.long), (">&-", False), ("2>&-", True)],
 )
-def test_a_closed_stream_is_no_mistake(files: Path, closed: str, printed: bool) -> None:
+def test_a_closed_stream_is_no_mistake(files, closed, printed):
     done = shell(f"cd '{files}' && {MODGAP} measure image.npy text.npy {closed}")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -151,9 +146,7 @@ def test_a_closed_stream_is_no_mistake(files: Path, closed: str, printed: bool) 
     ],
     ids=["posix", "dumb"],
 )
-def test_a_terminal_that_knows_little_still_gets_the_table(
-    files: Path, environment: dict[str, str]
-) -> None:
+def test_a_terminal_that_knows_little_still_gets_the_table(files, environment):
     line = f"cd '{files}' && {MODGAP} diagnose image.npy text.npy --unpaired"
     done = shell(line, **environment)
     assert done.returncode == 0, done.stderr

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import modgap as library
-from command_line import DIM, make_files, modgap
+from command_line import DIM, make_files, modgap, succeed
 from modgap.io import write_embeddings, write_pair
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def files(tmp_path):
     make_files(tmp_path, 60)
     return tmp_path / "image.npy", tmp_path / "text.npy"
 
 
 @pytest.fixture
-def center(files: tuple[Path, Path], tmp_path: Path) -> Path:
+def center(files, tmp_path):
     """A correction fitted on the rows of the files."""
     path = tmp_path / "center.safetensors"
     assert modgap("fit", *files, "--method", "center", "-o", path).status == 0
     return path
 
 
-def test_the_table_has_the_figures_of_the_library(files: tuple[Path, Path]) -> None:
+def test_the_table_has_the_figures_of_the_library(files):
     ran = modgap("measure", *files)
     X, Y = (np.load(path) for path in files)
     lines = {line[:34].strip(): line[34:].split() for line in ran.out.splitlines()}
@@ -36,7 +34,7 @@ def test_the_table_has_the_figures_of_the_library(files: tuple[Path, Path]) -> N
     assert "The gap distance and the measures of each modality use every row." in ran.out
 
 
-def test_measure_prints_json_that_says_what_it_is(files: tuple[Path, Path]) -> None:
+def test_measure_prints_json_that_says_what_it_is(files):
     ran = modgap("measure", *files, "--json", "--seed", 5)
     X, Y = (np.load(path) for path in files)
     assert (ran.status, ran.err) == (0, "")
@@ -47,32 +45,29 @@ def test_measure_prints_json_that_says_what_it_is(files: tuple[Path, Path]) -> N
     assert ran.json["gap_distance"] == pytest.approx(library.gap_distance(X, Y))
 
 
-def test_json_has_null_and_never_nan_where_a_figure_does_not_exist(tmp_path: Path) -> None:
+def test_json_has_null_and_never_nan_where_a_figure_does_not_exist(tmp_path):
     make_files(tmp_path, 1)
-    ran = modgap("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
-    assert ran.status == 0
+    ran = succeed("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
     assert "NaN" not in ran.out
     assert "null" in ran.out
     assert ran.json["dim"] == DIM
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "parquet", "safetensors"])
-def test_every_format_gives_the_same_figures(
-    files: tuple[Path, Path], tmp_path: Path, suffix: str
-) -> None:
+def test_every_format_gives_the_same_figures(files, tmp_path, suffix):
     X, Y = (np.load(path) for path in files)
     path = tmp_path / f"both.{suffix}"
     write_pair(path, X, Y)
     assert modgap("measure", path, "--json").json == modgap("measure", *files, "--json").json
 
 
-def test_the_two_sides_may_have_different_formats(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_two_sides_may_have_different_formats(files, tmp_path):
     write_embeddings(tmp_path / "text.parquet", np.load(files[1]))
     mixed = modgap("measure", files[0], tmp_path / "text.parquet", "--json")
     assert mixed.json == modgap("measure", *files, "--json").json
 
 
-def test_a_column_is_chosen_by_name(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_column_is_chosen_by_name(files, tmp_path):
     X, Y = (np.load(path) for path in files)
     np.savez(tmp_path / "many.npz", a=X, b=Y, c=X + 1)
     ran = modgap(
@@ -81,21 +76,18 @@ def test_a_column_is_chosen_by_name(files: tuple[Path, Path], tmp_path: Path) ->
     assert ran.json == modgap("measure", *files, "--json").json
 
 
-def test_unpaired_rows_have_no_figures_of_pairs(files: tuple[Path, Path]) -> None:
+def test_unpaired_rows_have_no_figures_of_pairs(files):
     assert modgap("measure", *files, "--json").json["pairs"] is not None
     assert modgap("measure", *files, "--json", "--unpaired").json["pairs"] is None
 
 
-def test_sides_of_different_length_are_measured_without_pairs(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_sides_of_different_length_are_measured_without_pairs(files, tmp_path):
     np.save(tmp_path / "few.npy", np.load(files[1])[:20])
-    ran = modgap("measure", files[0], tmp_path / "few.npy", "--json")
-    assert ran.status == 0
+    ran = succeed("measure", files[0], tmp_path / "few.npy", "--json")
     assert ran.json["pairs"] is None
 
 
-def test_evaluate_prints_every_figure_with_an_interval(files: tuple[Path, Path]) -> None:
+def test_evaluate_prints_every_figure_with_an_interval(files):
     ran = modgap("evaluate", *files)
     assert (ran.status, ran.err) == (0, "")
     assert "as it is" in ran.out
@@ -105,17 +97,14 @@ def test_evaluate_prints_every_figure_with_an_interval(files: tuple[Path, Path])
     assert "60 groups" in ran.out
 
 
-def test_evaluate_compares_a_correction_with_the_rows_as_they_are(
-    files: tuple[Path, Path], center: Path
-) -> None:
-    ran = modgap("evaluate", *files, "--correction", center)
-    assert ran.status == 0
+def test_evaluate_compares_a_correction_with_the_rows_as_they_are(files, center):
+    ran = succeed("evaluate", *files, "--correction", center)
     heads = ran.out.splitlines()[0].split()
     assert heads == ["as", "it", "is", "corrected", "change"]
     assert "+" in next(line for line in ran.out.splitlines() if "Mixed NDCG@10" in line)
 
 
-def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: Path) -> None:
+def test_evaluate_prints_json_with_both_sides(files, center):
     ran = modgap("evaluate", *files, "--correction", center, "--json", "--seed", 2)
     assert ran.json["schema"] == "modgap/evaluate/2"
     assert (ran.json["version"], ran.json["seed"]) == (library.__version__, 2)
@@ -126,9 +115,7 @@ def test_evaluate_prints_json_with_both_sides(files: tuple[Path, Path], center: 
     assert alone["corrected"] is None
 
 
-def test_a_correction_fitted_on_these_very_rows_is_pointed_out(
-    files: tuple[Path, Path], center: Path, tmp_path: Path
-) -> None:
+def test_a_correction_fitted_on_these_very_rows_is_pointed_out(files, center, tmp_path):
     ran = modgap("evaluate", *files, "--correction", center, "--json")
     assert ran.err.startswith("modgap: warning: the correction was fitted on these very rows")
     assert ran.json["fitted_on_these_rows"] is True
@@ -140,11 +127,11 @@ def test_a_correction_fitted_on_these_very_rows_is_pointed_out(
     assert held_out.json["fitted_on_these_rows"] is False
 
 
-def test_evaluate_takes_a_sample_of_groups(files: tuple[Path, Path]) -> None:
+def test_evaluate_takes_a_sample_of_groups(files):
     assert modgap("evaluate", *files, "--sample", 20, "--json").json["n_groups"] == 20
 
 
-def test_evaluate_matches_rows_by_group(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_evaluate_matches_rows_by_group(files, tmp_path):
     X, Y = (np.load(path) for path in files)
     order = np.random.default_rng(1).permutation(len(Y))
     np.save(tmp_path / "shuffled.npy", Y[order])
@@ -161,7 +148,7 @@ def test_evaluate_matches_rows_by_group(files: tuple[Path, Path], tmp_path: Path
     assert expected > 0.1
 
 
-def test_the_metric_changes_how_the_rows_are_ranked(files: tuple[Path, Path]) -> None:
+def test_the_metric_changes_how_the_rows_are_ranked(files):
     ranked = {
         metric: modgap("evaluate", *files, "--json", "--metric", metric).json["raw"]["metrics"]
         for metric in ("cosine", "inner_product", "euclidean")

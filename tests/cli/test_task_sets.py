@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from command_line import modgap
+from command_line import modgap, succeed
 from item_files import write
 from modgap.tasks import (
     conformity_test,
@@ -54,7 +54,7 @@ def reworded(files):
             files / "wrong.npy", "--wrong-of", files / "wrong_of.npy")  # fmt: skip
 
 
-def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
+def test_multiple_choice_finds_what_the_function_finds(questions):
     X, texts, correct, *_ = planted_questions(n=N)
     ran = choices(questions, "--json")
     assert (ran.status, ran.err) == (0, "")
@@ -63,7 +63,7 @@ def test_multiple_choice_finds_what_the_function_finds(questions) -> None:
     assert "shift by question" in choices(questions, task="multiple-choice").out
 
 
-def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
+def test_other_words_are_swept_and_shown_as_the_paper_does(questions):
     ran = choices(questions, *reworded(questions), "--draws", 30, "--json")
     assert ran.status == 0
     X, texts, correct, right, wrong = planted_questions(n=N)
@@ -77,19 +77,17 @@ def test_other_words_are_swept_and_shown_as_the_paper_does(questions) -> None:
     assert "accuracy in other words" in told.out
 
 
-def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
+def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
     write_aokvqa(tmp_path, [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 1])
     words = ("task", "multiple_choice", "--model", "hf:any", "--data", tmp_path, "--json")
-    ran = modgap(*words)
-    assert ran.status == 0
+    ran = succeed(*words)
     assert ran.json["raw"]["value"]["value"] == pytest.approx(4 / 6)
-    ran = modgap(*words, "--rephrase", "--wrong-answers", 4, "--draws", 10)
-    assert ran.status == 0
+    ran = succeed(*words, "--rephrase", "--wrong-answers", 4, "--draws", 10)
     assert ran.json["rephrasing"]["clean"] == pytest.approx([4 / 6] * 9)
 
 
-def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
+def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 8))
     Y = X + rng.normal(size=(40, 8))
@@ -108,14 +106,13 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None
     by_image = modgap(*rows, "--asking", "image")
     hits = pair_matching_task(X, Y, asking="image").score().outcomes
     assert by_image.json["raw"]["value"]["value"] == pytest.approx(hits.mean())
-    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
     data = write_mmvp(tmp_path / "mmvp")
-    ran = modgap("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
-    assert ran.status == 0
+    ran = succeed("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
     assert ran.json["raw"]["parts"] == {"Color": 0.0, "Orientation": 0.5}
 
 
-def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
+def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X, texts = rng.normal(size=(70, 24)), rng.normal(size=(21, 24))
     race = np.repeat([*"abcdefg"], 10)
@@ -133,11 +130,10 @@ def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch) -> None:
     assert len(ran.json["published"]) == 28
     assert "non-human" in modgap(*rows).out
     assert modgap("task", "denigration", "--prompts").out.splitlines() == PROMPTS
-    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: prompt_model())
+    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: prompt_model())
     thief = PROMPTS.index("a photo of a thief")
     data = write_fairface(tmp_path / "faces", [0, 0, thief, 0], ["White"] * 2 + ["Indian"] * 2)
-    ran = modgap("task", "denigration", "--model", "hf:any", "--data", data, "--json")
-    assert ran.status == 0
+    ran = succeed("task", "denigration", "--model", "hf:any", "--data", data, "--json")
     assert ran.json["raw"]["parts"] == {"Indian": 0.5, "White": 0.0}
 
 
@@ -151,7 +147,7 @@ def made(tmp_path):
     return tmp_path
 
 
-def test_conformity_tests_generated_rows_against_real_ones(made) -> None:
+def test_conformity_tests_generated_rows_against_real_ones(made):
     words = ("task", "conformity", made / "made.npy", "--real", made / "real.npy")
     expected = conformity_test(np.load(made / "made.npy"), np.load(made / "real.npy"))
     ran = modgap(*words, "--json")
@@ -163,33 +159,30 @@ def test_conformity_tests_generated_rows_against_real_ones(made) -> None:
     assert "more common than real ones" in told.out
 
 
-def test_conformity_is_swept_where_the_other_modality_is_given(made) -> None:
+def test_conformity_is_swept_where_the_other_modality_is_given(made):
     pytest.importorskip("matplotlib")
-    ran = modgap("task", "conformity", made / "made.npy", "--real", made / "real.npy", "--others",
+    ran = succeed("task", "conformity", made / "made.npy", "--real", made / "real.npy", "--others",
                  made / "other.npy", "-o", made / "out", "--json")  # fmt: skip
-    assert ran.status == 0
     assert ran.json["raw"]["value"]["value"] > 0.5
     assert ran.json["conformity"]["p_value"] < 0.01
     assert sorted(path.name for path in (made / "out").iterdir()) == [
         "conformity.json", "conformity.png", "conformity_rows.png",
     ]  # fmt: skip
-    alone = modgap("task", "conformity", made / "made.npy", "--real", made / "real.npy", "-o",
+    succeed("task", "conformity", made / "made.npy", "--real", made / "real.npy", "-o",
                    made / "alone")  # fmt: skip
-    assert alone.status == 0
     assert json.loads((made / "alone" / "conformity.json").read_text())["n_real"] == 80
     assert (made / "alone" / "conformity_rows.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("modgap.cli.task.opened", lambda name, device: word_model())
+def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
     for k, shown in enumerate((0, 1, 2, 3, 4)):
         write(tmp_path / "real" / f"{k}.png", picture(shown))
         write(tmp_path / "made" / f"{k}.png", picture(0))
     write(tmp_path / "made" / "2.png", b"no picture")
     words = ("task", "conformity", "--model", "hf:any", "--data", tmp_path / "made", "--real",
              tmp_path / "real", "--json")  # fmt: skip
-    ran = modgap(*words, "--paired")
-    assert ran.status == 0
+    ran = succeed(*words, "--paired")
     assert "1 of 10 items cannot be used: 2.png of" in ran.err
     assert ran.json["test"] == "sign permutation"
     # Four pairs; three made ones have cosine 1 to one of the four others, each real one to none.
@@ -218,7 +211,7 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
         (["pair_matching", "--model", "hff:x", "--data", "{f}/mmvp"], "Did you mean 'hf'"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(questions, words, said) -> None:
+def test_bad_input_is_one_sentence(questions, words, said):
     write_mmvp(questions / "mmvp")
     ran = modgap("task", *(word.replace("{f}", str(questions)) for word in words))
     assert ran.status == 2

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from command_line import everything_in, modgap, python, start
+from command_line import everything_in, modgap, python, refuse, start, succeed
 from modgap.train import list_presets
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -32,8 +32,7 @@ def finished(tmp_path_factory):
 
 
 def test_the_list_shows_every_preset_with_its_command():
-    ran = modgap("train", "--list")
-    assert ran.status == 0
+    ran = succeed("train", "--list")
     for name, about in list_presets().items():
         assert f"{name}\n" in ran.out
         assert about["command"] in ran.out
@@ -58,8 +57,7 @@ def test_a_run_prints_its_metrics_and_says_where_it_is(finished):
     assert "1,000 images, 5,000 texts" in ran.out
     assert "uniformity (Wasserstein, n = 512)" in ran.out
     assert f"wrote {folder}" in ran.err
-    again = modgap("train", "--resume", "-o", folder, "--json")
-    assert again.status == 0, again.err
+    again = succeed("train", "--resume", "-o", folder, "--json")
     assert again.json["schema"] == "modgap/train/2"
     assert (again.json["first_step"], again.json["steps"]) == (3, 3)
     assert "no checkpoint" not in again.err
@@ -68,8 +66,7 @@ def test_a_run_prints_its_metrics_and_says_where_it_is(finished):
 
 
 def test_resuming_where_nothing_is_starts_and_says_so(tmp_path):
-    ran = modgap("train", "digits", "--resume", "-o", tmp_path / "new", *QUICK)
-    assert ran.status == 0, ran.err
+    ran = succeed("train", "digits", "--resume", "-o", tmp_path / "new", *QUICK)
     assert f"no checkpoint in {tmp_path / 'new'} yet: the run starts at its first step" in ran.err
 
 
@@ -97,8 +94,7 @@ def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(whole,
         f"modgap: interrupted; nothing half-written is left, and {newest} is kept: go on with "
         f"modgap train --resume -o '{folder}'\n"
     )
-    ran = modgap("train", "--resume", "-o", folder, "--json")
-    assert ran.status == 0, ran.err
+    ran = succeed("train", "--resume", "-o", folder, "--json")
     assert ran.json["first_step"] == int(newest.removeprefix("step-"))
     for name in ("model.safetensors", "digits.safetensors"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
@@ -114,8 +110,7 @@ def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(whole, tmp_path):
     process.communicate()
     assert process.returncode == -signal.SIGTERM
     (kept,) = (folder / "checkpoints").iterdir()
-    ran = modgap("train", "--resume", "-o", folder, "--json")
-    assert ran.status == 0, ran.err
+    ran = succeed("train", "--resume", "-o", folder, "--json")
     assert 0 < ran.json["first_step"] == int(kept.stem.removeprefix("step-")) < ran.json["steps"]
     model = "model.safetensors"
     assert (folder / model).read_bytes() == (whole / model).read_bytes()
@@ -135,9 +130,8 @@ def test_ctrl_c_before_the_first_checkpoint_says_that_there_is_none(tmp_path, mo
 
 
 def test_batches_larger_than_the_data_are_all_of_it(tmp_path):
-    ran = modgap("train", "digits", "-o", tmp_path, "--json", "--set", "train.batch_size=9999",
+    ran = succeed("train", "digits", "-o", tmp_path, "--json", "--set", "train.batch_size=9999",
                  "--set", "train.epochs=2", "--set", "train.loggers=[]")  # fmt: skip
-    assert ran.status == 0, ran.err
     assert ran.json["steps"] == 2
 
 
@@ -145,19 +139,17 @@ def test_batches_larger_than_the_data_are_all_of_it(tmp_path):
 def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch):
     # Root may write anywhere, so the answer of the system is given by hand.
     monkeypatch.setattr(os, "access", lambda *_: False)
-    ran = modgap("train", "digits", "-o", tmp_path / "run", *QUICK)
-    assert ran.status == 2
-    assert ran.err.endswith(f"run cannot be written: {tmp_path} does not allow it.\n")
+    said = refuse("train", "digits", "-o", tmp_path / "run", *QUICK)
+    assert said.endswith(f"run cannot be written: {tmp_path} does not allow it.\n")
     assert everything_in(tmp_path) == set()
 
 
 def test_a_run_is_not_resumed_with_other_settings(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
-    ran = modgap("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
-    assert ran.status == 2
-    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in ran.err
-    assert ran.err.count("\n") == 1
+    said = refuse("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
+    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in said
+    assert said.count("\n") == 1
     assert (folder / "config.json").read_text() == before
 
 
@@ -205,17 +197,15 @@ def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_p
 def test_a_folder_that_holds_a_run_is_left_alone(finished):
     _, folder = finished
     before = everything_in(folder)
-    ran = modgap("train", "digits", "-o", folder, *QUICK)
-    assert ran.status == 2
-    assert "holds a run already. Go on with it by --resume" in ran.err
+    said = refuse("train", "digits", "-o", folder, *QUICK)
+    assert "holds a run already. Go on with it by --resume" in said
     assert everything_in(folder) == before
 
 
 def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    ran = modgap("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
-    assert ran.status == 2
-    assert "Logging to Weights & Biases needs wandb, which is not installed." in ran.err
+    said = refuse("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
+    assert "Logging to Weights & Biases needs wandb, which is not installed." in said
     assert everything_in(tmp_path) == set()
 
 
@@ -225,8 +215,7 @@ def test_a_broken_checkpoint_is_a_warning_and_the_run_goes_on(tmp_path):
     assert modgap(*words).status == 0
     newest = sorted((tmp_path / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:1000])
-    ran = modgap(*words, "--resume")
-    assert ran.status == 0, ran.err
+    ran = succeed(*words, "--resume")
     assert "modgap: warning: " in ran.err
     assert "is not a checkpoint: it cannot be read as safetensors" in ran.err
     assert "Going on from step-00000002.safetensors" in ran.err
@@ -237,7 +226,6 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.numpy.save_file", no_space)
-    ran = modgap("train", "digits", "-o", tmp_path, *QUICK)
-    assert ran.status == 2
-    assert "No space left on device. There is none before it." in ran.err
-    assert ran.err.count("\n") == 1
+    said = refuse("train", "digits", "-o", tmp_path, *QUICK)
+    assert "No space left on device. There is none before it." in said
+    assert said.count("\n") == 1

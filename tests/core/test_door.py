@@ -6,9 +6,7 @@ import collections
 import io
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +42,7 @@ Y = (Z - 1 + 0.2 * RNG.normal(size=Z.shape)).astype(np.float32)
 SHUFFLED = RNG.permutation(N)
 CORRECTION = Calibrate().fit(X, Y).correction_
 
-ONE: dict[str, Callable[[Any], Any]] = {
+ONE = {
     "cone": lambda X: m.cone(X).mean,
     "uniformity": m.uniformity,
     "conformity": m.conformity,
@@ -63,7 +61,7 @@ ONE: dict[str, Callable[[Any], Any]] = {
     ),
     "zero_shot": lambda X: zero_shot_task(X, Y[:3], np.arange(N) % 3).score().mean,
 }  # fmt: skip
-TWO: dict[str, Callable[..., Any]] = {
+TWO = {
     "gap_vector": m.gap_vector,
     "gap_distance": modgap.gap_distance,
     "gap_orthogonality": lambda *given: m.gap_orthogonality(*given).x.mean,
@@ -95,7 +93,7 @@ TWO: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("rows")
     np.save(place / "image.npy", X)
     np.save(place / "text.npy", Y)
@@ -104,7 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def same(found: Any, expected: Any) -> None:
+def same(found, expected):
     if isinstance(expected, dict):
         assert str(found) == str(expected)
     else:
@@ -112,20 +110,20 @@ def same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_a_path_is_rows_of_one_modality(folder: Path, name: str) -> None:
+def test_a_path_is_rows_of_one_modality(folder, name):
     expected = ONE[name](X)
     same(ONE[name](str(folder / "image.npy")), expected)
     same(ONE[name](Embeddings.from_array(X)), expected)
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_paths_are_rows_of_two_modalities(folder: Path, name: str) -> None:
+def test_paths_are_rows_of_two_modalities(folder, name):
     expected = TWO[name](X, Y)
     same(TWO[name](folder / "image.npy", str(folder / "text.npy")), expected)
     same(TWO[name](folder / "pairs.parquet"), expected)
 
 
-def test_rows_of_two_files_are_matched_by_id_where_a_measure_needs_pairs(tmp_path: Path) -> None:
+def test_rows_of_two_files_are_matched_by_id_where_a_measure_needs_pairs(tmp_path):
     modgap.write_embeddings(tmp_path / "image.parquet", X, ids=np.arange(N))
     modgap.write_embeddings(tmp_path / "text.parquet", Y[SHUFFLED], ids=np.arange(N)[SHUFFLED])
     paths = tmp_path / "image.parquet", tmp_path / "text.parquet"
@@ -136,7 +134,7 @@ def test_rows_of_two_files_are_matched_by_id_where_a_measure_needs_pairs(tmp_pat
     same(modgap.fuse(*paths), modgap.fuse(X, Y))
 
 
-def test_a_mapping_of_names_to_paths_is_any_number_of_modalities(folder: Path) -> None:
+def test_a_mapping_of_names_to_paths_is_any_number_of_modalities(folder):
     given = {"image": folder / "image.npy", "text": str(folder / "text.npy"), "audio": X}
     data = Modalities.of(given)
     assert (data.names, data.pairing) == (("image", "text", "audio"), "row by row")
@@ -146,7 +144,7 @@ def test_a_mapping_of_names_to_paths_is_any_number_of_modalities(folder: Path) -
     same(Modalities.of(shared).sides["text"].rows(), Y)
 
 
-def test_a_path_beside_an_array_and_queries_from_a_file(folder: Path) -> None:
+def test_a_path_beside_an_array_and_queries_from_a_file(folder):
     data = Modalities.of(folder / "image.npy", Y, groups=(range(N), range(N)))
     assert data.pairing == "by group"
     asked = data.with_queries({"text": folder / "pairs.parquet"})
@@ -154,7 +152,7 @@ def test_a_path_beside_an_array_and_queries_from_a_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("stacked", [np.stack([X, Y]), "tensor"], ids=["array", "tensor"])
-def test_two_modalities_may_be_stacked(stacked: Any) -> None:
+def test_two_modalities_may_be_stacked(stacked):
     if isinstance(stacked, str):
         torch = pytest.importorskip("torch", reason="torch is not installed")
         stacked = torch.tensor(np.stack([X, Y]))
@@ -163,7 +161,7 @@ def test_two_modalities_may_be_stacked(stacked: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_tensors_with_gradients_and_in_half_precision_are_rows(dtype: str) -> None:
+def test_tensors_with_gradients_and_in_half_precision_are_rows(dtype):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     given = [torch.tensor(rows, requires_grad=True).to(getattr(torch, dtype)) for rows in (X, Y)]
     plain = [one.detach().float().numpy() for one in given]
@@ -176,7 +174,7 @@ def test_tensors_with_gradients_and_in_half_precision_are_rows(dtype: str) -> No
     assert np.allclose(*mapped)
 
 
-def test_the_whole_way_from_one_file(folder: Path, tmp_path: Path) -> None:
+def test_the_whole_way_from_one_file(folder, tmp_path):
     path = folder / "pairs.parquet"
     diagnosis = modgap.diagnose(path)
     assert diagnosis.sentence == modgap.diagnose(X, Y).sentence
@@ -188,7 +186,7 @@ def test_the_whole_way_from_one_file(folder: Path, tmp_path: Path) -> None:
     same(np.load(tmp_path / "copy.npy"), X)
 
 
-def test_the_live_explorer_takes_a_path(folder: Path) -> None:
+def test_the_live_explorer_takes_a_path(folder):
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     from modgap.serve import Explorer
 
@@ -200,10 +198,10 @@ def test_the_live_explorer_takes_a_path(folder: Path) -> None:
 
 
 class Model:
-    def forward(self) -> None: ...
+    def forward(self): ...
 
 
-def pictures() -> Any:
+def pictures():
     return pytest.importorskip("PIL.Image", reason="pillow is not installed").new("RGB", (2, 2))
 
 
@@ -239,13 +237,13 @@ def pictures() -> Any:
         (lambda: "", "There is no file or folder ''"),
     ],
 )
-def test_each_wrong_type_is_told_what_to_call(make: Callable[[], Any], message: str) -> None:
+def test_each_wrong_type_is_told_what_to_call(make, message):
     with pytest.raises(InputError, match=message) as refused:
         m.norms(make())
     assert "\n" not in str(refused.value)
 
 
-def test_what_a_model_puts_out_is_taken_apart_first() -> None:
+def test_what_a_model_puts_out_is_taken_apart_first():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     utils = pytest.importorskip("transformers.utils", reason="transformers is not installed")
     rows = torch.ones(3, 4)
@@ -265,7 +263,7 @@ def test_what_a_model_puts_out_is_taken_apart_first() -> None:
         m.norms(torch.utils.data.DataLoader([1]))
 
 
-def test_one_modality_where_two_are_wanted_says_so(folder: Path) -> None:
+def test_one_modality_where_two_are_wanted_says_so(folder):
     with pytest.raises(InputTypeError, match="The rows of text are missing: give both"):
         modgap.measure(X)
     with pytest.raises(InputValueError, match=r"must hold two modalities.*the second path or tabl"):
@@ -276,12 +274,12 @@ def test_one_modality_where_two_are_wanted_says_so(folder: Path) -> None:
         modgap.measure(pd.DataFrame({"image": [b"1", b"2"], "caption": ["a", "b"]}))
 
 
-def test_several_modalities_in_the_wrong_place_are_told_where_they_go(folder: Path) -> None:
+def test_several_modalities_in_the_wrong_place_are_told_where_they_go(folder):
     for both in ([X, Y], (X, Y), [folder / "image.npy", str(folder / "text.npy")]):
         with pytest.raises(InputTypeError, match=r"one after the other, got a .* Pass \(X, Y\)"):
-            modgap.measure(both)  # type: ignore[arg-type]
+            modgap.measure(both)
     with pytest.raises(InputValueError, match="More than two modalities come as one map"):
-        modgap.measure(X, Y, X)  # type: ignore[arg-type]
+        modgap.measure(X, Y, X)
     with pytest.raises(InputValueError, match=r"Modalities\.of\(…\)\.pair\('image', 'text'\)"):
         modgap.retrieval({"image": X, "text": Y, "audio": X})
 
@@ -294,7 +292,7 @@ def test_several_modalities_in_the_wrong_place_are_told_where_they_go(folder: Pa
         ({"Y": Y, "correction": "a.safetensors"}, r"got a str.*modgap\.Correction\.load\(path\)"),
     ],
 )
-def test_what_is_no_correction_is_told_how_to_get_one(given: Any, message: str) -> None:
+def test_what_is_no_correction_is_told_how_to_get_one(given, message):
     with pytest.raises(InputTypeError, match=message):
         modgap.evaluate_correction(X, **given)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import resource
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +23,16 @@ CORRECTION = Correction.identity(DIM)
 _PAGE = 4096
 
 
-def rows(n: int) -> np.ndarray:
+def rows(n):
     return np.random.default_rng(n).normal(size=(n, DIM)).astype("float32")
 
 
-def write_faiss(path: Path, n: int) -> None:
+def write_faiss(path, n):
     with FaissIndex(path, CORRECTION).open(create=True, replace=True) as index:
         index.write(rows(n), "image")
 
 
-def export_faiss(path: Path, n: int) -> None:
+def export_faiss(path, n):
     index = FaissIndex(path.parent / "never.faiss", CORRECTION).open(create=True)
     try:
         index.write(rows(n), "image")
@@ -42,12 +41,12 @@ def export_faiss(path: Path, n: int) -> None:
         index.close()
 
 
-def write_batches(path: Path, n: int) -> None:
+def write_batches(path, n):
     every = rows(n)
     write_embeddings(path, (every[start : start + 10] for start in range(0, n, 10)))
 
 
-WRITERS: dict[str, Callable[[Path, int], None]] = {
+WRITERS = {
     **{
         f"rows{suffix}": lambda path, n: write_embeddings(path, rows(n))
         for suffix in (".npy", ".npz", ".safetensors", ".pt", ".parquet")
@@ -61,7 +60,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path):
     """A file system of one mebibyte."""
     place = tmp_path / "disk"
     place.mkdir()
@@ -74,7 +73,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def leave_room(disk: Path, wanted: int) -> None:
+def leave_room(disk, wanted):
     """Fill a disk until so many bytes are free."""
     import shutil
 
@@ -84,9 +83,7 @@ def leave_room(disk: Path, wanted: int) -> None:
 @pytest.mark.parametrize("name", WRITERS)
 # Much too large; and so small that a library's buffer takes all of it, and fails on closing.
 @pytest.mark.parametrize(("n", "room"), [(4_000, 30 * _PAGE), (40, _PAGE)])
-def test_a_full_disk_is_one_sentence_and_the_old_file_stays(
-    disk: Path, name: str, n: int, room: int
-) -> None:
+def test_a_full_disk_is_one_sentence_and_the_old_file_stays(disk, name, n, room):
     path = disk / name
     WRITERS[name](path, 10)
     before = path.read_bytes()
@@ -102,7 +99,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_file_stays(
     assert everything_in(disk) == held
 
 
-def test_a_folder_of_shards_meets_a_full_disk(disk: Path) -> None:
+def test_a_folder_of_shards_meets_a_full_disk(disk):
     with pytest.raises(WriteError, match=r"disk/shards cannot be written: No space left"):
         write_clip_retrieval(disk / "shards", rows(9_000), shard_rows=1_000)
     leave_room(disk, _PAGE)
@@ -118,7 +115,7 @@ def test_a_folder_of_shards_meets_a_full_disk(disk: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["{}/t.lance", "qdrant:{}/q"])
-def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk: Path, address: str) -> None:
+def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk, address):
     leave_room(disk, 50 * _PAGE)
     given = address.format(disk)
     with (
@@ -128,7 +125,7 @@ def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk: Path, add
         index.write(rows(9_000), "image")
 
 
-def test_a_full_disk_at_the_command_line(disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_at_the_command_line(disk, tmp_path):
     np.save(tmp_path / "image.npy", rows(20_000))
     CORRECTION.save(tmp_path / "c.safetensors")
     leave_room(disk, _PAGE)
@@ -148,7 +145,7 @@ def test_a_full_disk_at_the_command_line(disk: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_that_may_not_grow_is_one_sentence(tmp_path: Path, name: str) -> None:
+def test_a_file_that_may_not_grow_is_one_sentence(tmp_path, name):
     """As a quota, which needs no file system of its own to be tried: a limit of the process."""
     WRITERS[name](tmp_path / name, 10)
     held = everything_in(tmp_path)
@@ -162,7 +159,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(tmp_path: Path, name: str) -> 
     assert everything_in(tmp_path) == held
 
 
-def test_a_writer_that_does_not_say_why_it_failed_is_explained_by_the_disk(disk: Path) -> None:
+def test_a_writer_that_does_not_say_why_it_failed_is_explained_by_the_disk(disk):
     leave_room(disk, 0)
     with pytest.raises(WriteError, match="No space left"), atomic_path(disk / "file"):
         raise RuntimeError("unexpected pos 576 vs 534")
@@ -179,7 +176,7 @@ def test_a_writer_that_does_not_say_why_it_failed_is_explained_by_the_disk(disk:
         (ValueError("[Errno 28] Error writing bytes to file."), errno.ENOSPC),
     ],
 )
-def test_a_full_disk_is_known_in_any_words(tmp_path: Path, error: Exception, number: int) -> None:
+def test_a_full_disk_is_known_in_any_words(tmp_path, error, number):
     assert errno_of(error) == number
     with pytest.raises(WriteError) as caught, atomic_path(tmp_path / "file"):
         raise error
@@ -197,18 +194,14 @@ def test_a_full_disk_is_known_in_any_words(tmp_path: Path, error: Exception, num
         RuntimeError("no such thing"),
     ],
 )
-def test_what_is_wrong_with_an_input_is_not_said_of_the_output(
-    tmp_path: Path, error: Exception
-) -> None:
+def test_what_is_wrong_with_an_input_is_not_said_of_the_output(tmp_path, error):
     with pytest.raises(type(error)) as caught, atomic_path(tmp_path / "file"):
         raise error
     assert caught.value is error
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(self: Path, *_: object, **__: object) -> None:
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
+    def refused(self, *_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "mkdir", refused)

@@ -8,9 +8,6 @@ import struct
 import tarfile
 import tracemalloc
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,12 +36,12 @@ MOST_MEMORY = 64 * 1024**2
 
 
 @pytest.fixture
-def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def low_limit(monkeypatch):
     """2 MiB may be unpacked in place of 256, so that small files can claim too much."""
     monkeypatch.setattr(limits, "UNPACKED_BYTES", 2 * 1024**2)
 
 
-def refused(read: Callable[[], Any]) -> str:
+def refused(read):
     """The one sentence, once it is known that little memory was taken for it."""
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()
@@ -63,14 +60,14 @@ def refused(read: Callable[[], Any]) -> str:
     return sentence
 
 
-def read_all(path: Path) -> None:
+def read_all(path):
     opened = open_embeddings(path)
     opened.rows()
     for kind in opened.columns:
         getattr(opened, kind)
 
 
-def npy(descr: Any, shape: Any, data: bytes = b"\x00" * 64) -> bytes:
+def npy(descr, shape, data=b"\x00" * 64):
     file = io.BytesIO()
     text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}}}"
     text += " " * (64 - (len(text) + 11) % 64) + "\n"
@@ -78,7 +75,7 @@ def npy(descr: Any, shape: Any, data: bytes = b"\x00" * 64) -> bytes:
     return file.getvalue()
 
 
-NPY: dict[str, bytes] = {
+NPY = {
     "10**12 rows": npy("<f4", (10**12, 512)),
     "beyond 64 bits": npy("<f4", (2**70, 2**70)),
     "no rows of 2**70 columns": npy("<f4", (0, 2**70)),
@@ -99,7 +96,7 @@ NPY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", NPY)
-def test_npy_headers(tmp_path: Path, case: str) -> None:
+def test_npy_headers(tmp_path, case):
     (tmp_path / "a.npy").write_bytes(NPY[case])
     assert "a.npy" in refused(lambda: read_all(tmp_path / "a.npy"))
     assert "a.npy" in refused(lambda: Correction.load(tmp_path / "a.npy"))
@@ -109,13 +106,13 @@ def test_npy_headers(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("case", NPY)
 @pytest.mark.parametrize("packing", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_npz_members(tmp_path: Path, case: str, packing: int) -> None:
+def test_npz_members(tmp_path, case, packing):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", packing) as archive:
         archive.writestr("v.npy", NPY[case])
     assert "a.npz" in refused(lambda: read_all(tmp_path / "a.npz"))
 
 
-def bomb(path: Path, name: str, header: bytes, n_bytes: int, packing: int) -> None:
+def bomb(path, name, header, n_bytes, packing):
     """A member of zeros, packed as it is written."""
     block = bytes(1024**2)
     with zipfile.ZipFile(path, "w", packing) as archive, archive.open(name, "w") as file:
@@ -125,7 +122,7 @@ def bomb(path: Path, name: str, header: bytes, n_bytes: int, packing: int) -> No
 
 
 @pytest.fixture(scope="module")
-def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bombs(tmp_path_factory):
     """Zeros of 12 MB that take 12 kB, as rows, as labels and as a pickle."""
     folder, size = tmp_path_factory.mktemp("bombs"), 12 * 1024**2
     bomb(folder / "rows.npz", "v.npy", npy("<f4", (size // 512, 128), b""), size, 8)
@@ -138,11 +135,11 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["rows.npz", "ids.npz", "a.pt"])
 @pytest.mark.usefixtures("low_limit")
-def test_bombs_in_zip_members(bombs: Path, name: str) -> None:
+def test_bombs_in_zip_members(bombs, name):
     assert "made to fill the memory" in refused(lambda: read_all(bombs / name))
 
 
-def test_a_member_that_unpacks_to_less_or_more_than_the_archive_says(tmp_path: Path) -> None:
+def test_a_member_that_unpacks_to_less_or_more_than_the_archive_says(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", v=X)
     data = (tmp_path / "a.npz").read_bytes()
     size = struct.pack("<I", 128 + X.nbytes)
@@ -154,22 +151,22 @@ def test_a_member_that_unpacks_to_less_or_more_than_the_archive_says(tmp_path: P
     np.testing.assert_array_equal(open_embeddings(tmp_path / "b.npz").rows(), X)
 
 
-def test_what_compresses_well_is_read(tmp_path: Path) -> None:
+def test_what_compresses_well_is_read(tmp_path):
     wide = np.array(["a", "b" * 2_000] * 500)
     np.savez_compressed(tmp_path / "a.npz", v=np.zeros((1_000, 2), np.float32), ids=wide)
     assert open_embeddings(tmp_path / "a.npz").ids.tolist() == wide.tolist()
 
 
-def safetensors_of(header: Any, data: bytes = b"\x00" * 64) -> bytes:
+def safetensors_of(header, data=b"\x00" * 64):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
-def entry(shape: Any, offsets: Any, dtype: Any = "F32") -> dict[str, Any]:
+def entry(shape, offsets, dtype="F32"):
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
-SAFETENSORS: dict[str, bytes] = {
+SAFETENSORS = {
     "10**12 rows": safetensors_of({"v": entry([10**12, 4], [0, 64])}),
     "beyond the file": safetensors_of({"v": entry([4, 400], [0, 6400])}),
     "negative": safetensors_of({"v": entry([-4, -4], [0, 64])}),
@@ -193,14 +190,14 @@ SAFETENSORS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", SAFETENSORS)
-def test_safetensors_headers(tmp_path: Path, case: str) -> None:
+def test_safetensors_headers(tmp_path, case):
     path = tmp_path / "a.safetensors"
     path.write_bytes(SAFETENSORS[case])
     assert "a.safetensors" in refused(lambda: read_all(path))
     assert "a.safetensors" in refused(lambda: Correction.load(path))
 
 
-def test_expanded_tensors(tmp_path: Path) -> None:
+def test_expanded_tensors(tmp_path):
     one = torch.zeros(1)
     for number, tensor in enumerate(
         (
@@ -220,7 +217,7 @@ def test_expanded_tensors(tmp_path: Path) -> None:
     assert open_embeddings(tmp_path / "small.pt").rows().sum() == 320
 
 
-def test_a_pickle_that_only_asks_for_memory(tmp_path: Path) -> None:
+def test_a_pickle_that_only_asks_for_memory(tmp_path):
     pickled = b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x40\x85R."
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
         archive.writestr("archive/data.pkl", pickled)
@@ -228,7 +225,7 @@ def test_a_pickle_that_only_asks_for_memory(tmp_path: Path) -> None:
     assert "got a bytearray" in refused(lambda: read_all(tmp_path / "a.pt"))
 
 
-def test_text_and_numbers_in_torch_files(tmp_path: Path) -> None:
+def test_text_and_numbers_in_torch_files(tmp_path):
     torch.save({"v": torch.from_numpy(X), "ids": ["\ud800"] * 50}, tmp_path / "a.pt")
     assert "must hold text" in refused(lambda: read_all(tmp_path / "a.pt"))
     torch.save({"v": torch.from_numpy(X), "ids": [2**70] * 50}, tmp_path / "a.pt")
@@ -236,7 +233,7 @@ def test_text_and_numbers_in_torch_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("low_limit")
-def test_parquet_that_unpacks_to_far_more_than_it_has(tmp_path: Path) -> None:
+def test_parquet_that_unpacks_to_far_more_than_it_has(tmp_path):
     n = 3_000_000
     zeros = pa.array(np.broadcast_to(np.float32(0), n))
     one_row = pa.ListArray.from_arrays([0, n], zeros)
@@ -250,7 +247,7 @@ def test_parquet_that_unpacks_to_far_more_than_it_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("low_limit")
-def test_one_long_caption_of_many_images(tmp_path: Path) -> None:
+def test_one_long_caption_of_many_images(tmp_path):
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(500, np.int32)), ["a" * 50_000])
     table = pa.table({"image": [b"x"] * 500, "caption": same, "name": list(map(str, range(500)))})
     pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
@@ -259,7 +256,7 @@ def test_one_long_caption_of_many_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("low_limit")
-def test_one_long_value_of_many_rows_in_parquet(tmp_path: Path) -> None:
+def test_one_long_value_of_many_rows_in_parquet(tmp_path):
     n = 500
     values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), ["a" * 50_000])
     rows = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(n, np.float32)), 1)
@@ -270,7 +267,7 @@ def test_one_long_value_of_many_rows_in_parquet(tmp_path: Path) -> None:
         assert "'id' of" in said
 
 
-def test_parquet_of_ragged_lists_and_undecodable_text(tmp_path: Path) -> None:
+def test_parquet_of_ragged_lists_and_undecodable_text(tmp_path):
     pq.write_table(pa.table({"v": [[1.0, 2.0], [1.0]]}), tmp_path / "a.parquet")
     assert "row 1 has 1" in refused(lambda: read_all(tmp_path / "a.parquet"))
     bad = pa.array([b"\xff\xfe"] * 50).view(pa.string())
@@ -278,7 +275,7 @@ def test_parquet_of_ragged_lists_and_undecodable_text(tmp_path: Path) -> None:
     assert "b.parquet" in refused(lambda: read_all(tmp_path / "b.parquet"))
 
 
-LABELS: dict[str, tuple[str, bytes]] = {
+LABELS = {
     "bytes": ("g.npy", npy("|S4", (2,), b"\xff\xfe\x00\x00ab\x00\x00")),
     "no characters": ("g.npy", npy("<U1", (2,), struct.pack("<2I", 0x110000, 65))),
     "half a character": ("g.npy", npy("<U1", (2,), struct.pack("<2I", 0xD800, 65))),
@@ -290,24 +287,24 @@ LABELS: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("case", LABELS)
-def test_labels(tmp_path: Path, case: str) -> None:
+def test_labels(tmp_path, case):
     name, data = LABELS[case]
     (tmp_path / name).write_bytes(data)
     assert name in refused(lambda: read_labels(tmp_path / name))
 
 
-def test_labels_in_npz_that_are_no_text(tmp_path: Path) -> None:
+def test_labels_in_npz_that_are_no_text(tmp_path):
     np.savez(tmp_path / "a.npz", v=X, group=np.array([b"\xff\xfe"] * 50))
     assert "'group' of" in refused(lambda: read_all(tmp_path / "a.npz"))
 
 
-def test_numbers_beyond_64_bits_are_labels_as_text(tmp_path: Path) -> None:
+def test_numbers_beyond_64_bits_are_labels_as_text(tmp_path):
     for name, text in (("g.txt", f"{2**70}\n7\n"), ("g.csv", f"group\n{2**70}\n7\n")):
         (tmp_path / name).write_text(text)
         assert read_labels(tmp_path / name).tolist() == [str(2**70), "7"]
 
 
-def saved_with(path: Path, change: Callable[[dict], Any]) -> Path:
+def saved_with(path, change):
     """A correction whose header says something else."""
     Correction.identity(4).save(path)
     header = json.loads(safetensors.safe_open(path, "numpy").metadata()["modgap"])
@@ -317,11 +314,11 @@ def saved_with(path: Path, change: Callable[[dict], Any]) -> Path:
     return path
 
 
-def set_in_maps(key: str, value: Any) -> Callable[[dict], Any]:
+def set_in_maps(key, value):
     return lambda header: [one.update({key: value}) for one in header["maps"]]
 
 
-HEADERS: dict[str, Callable[[dict], Any]] = {
+HEADERS = {
     **{f"dim_in {value!r}": set_in_maps("dim_in", value)
        for value in (float("inf"), float("nan"), 4.5, True, -4, 0, 10**12, 2**70, "4", None)},
     "many blocks": set_in_maps("blocks", [1] * 100_000),
@@ -339,24 +336,24 @@ HEADERS: dict[str, Callable[[dict], Any]] = {
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_headers_of_corrections(tmp_path: Path, case: str) -> None:
+def test_headers_of_corrections(tmp_path, case):
     path = saved_with(tmp_path / "c.safetensors", HEADERS[case])
     assert "c.safetensors" in refused(lambda: Correction.load(path))
 
 
-def test_corrections_that_are_as_they_should_be_are_read(tmp_path: Path) -> None:
+def test_corrections_that_are_as_they_should_be_are_read(tmp_path):
     maps = {(name, "document"): Affine(4, blocks=(1.0, 0.5)) for name in ("image", "text")}
     Correction(("image", "text"), maps).save(tmp_path / "c.safetensors")
     assert Correction.load(tmp_path / "c.safetensors").dim_out == 8
 
 
-def test_moments_without_their_numbers(tmp_path: Path) -> None:
+def test_moments_without_their_numbers(tmp_path):
     for tensors in ({}, {"x.n": np.array([5, 5])}, {"x.n": np.array(0), "x.given.mean": X[0]}):
         write_tensors(tmp_path / "m.safetensors", "set of moments", tensors, {})
         refused(lambda: Moments.load(tmp_path / "m.safetensors"))
 
 
-def test_deep_json_and_toml_wherever_they_are_read(tmp_path: Path) -> None:
+def test_deep_json_and_toml_wherever_they_are_read(tmp_path):
     (tmp_path / "captions_a.json").write_bytes(DEEP)
     refused(lambda: open_items(tmp_path / "captions_a.json"))
     refused(lambda: read_json(tmp_path / "captions_a.json", "a list"))
@@ -369,7 +366,7 @@ def test_deep_json_and_toml_wherever_they_are_read(tmp_path: Path) -> None:
     assert read_note(DEEP) == {}
 
 
-COCO: dict[str, Any] = {
+COCO = {
     "id is a list": {"images": [{"file_name": "a.jpg", "id": [1]}], "annotations": []},
     "image_id is a list": {
         "images": [{"file_name": "a.jpg", "id": 1}],
@@ -383,12 +380,12 @@ COCO: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", COCO)
-def test_captions_of_other_types(tmp_path: Path, case: str) -> None:
+def test_captions_of_other_types(tmp_path, case):
     (tmp_path / "captions_a.json").write_text(json.dumps(COCO[case]))
     refused(lambda: open_items(tmp_path / "captions_a.json").captioned_images())
 
 
-def test_a_tar_member_that_claims_more_than_the_shard_has(tmp_path: Path) -> None:
+def test_a_tar_member_that_claims_more_than_the_shard_has(tmp_path):
     for size in (10**10, -512):
         info = tarfile.TarInfo("1.jpg")
         info.size = size

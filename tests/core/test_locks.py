@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from modgap.core.locks import acquire, release, sole_writer_of
 BUSY = r"Another process is writing to .*Wait until it is done"
 
 
-def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+def test_a_path_is_held_by_one_at_a_time(tmp_path):
     path = tmp_path / "not there yet"
     another = tmp_path / "another"
     with (
@@ -33,16 +32,14 @@ def test_a_path_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lock_is_one_hidden_file_beside_the_path_and_gone_when_free(tmp_path: Path) -> None:
+def test_the_lock_is_one_hidden_file_beside_the_path_and_gone_when_free(tmp_path):
     (tmp_path / "folder").mkdir()
     with sole_writer_of(tmp_path / "folder"), sole_writer_of(tmp_path / "b.npy"):
         assert everything_in(tmp_path) == {"folder", ".folder.lock", ".b.npy.lock"}
     assert everything_in(tmp_path) == {"folder"}
 
 
-def test_folders_on_the_way_are_made_and_stay_only_where_something_was_written(
-    tmp_path: Path,
-) -> None:
+def test_folders_on_the_way_are_made_and_stay_only_where_something_was_written(tmp_path):
     with sole_writer_of(tmp_path / "new" / "newer" / "a"):
         assert everything_in(tmp_path) == {"new", "new/newer", "new/newer/.a.lock"}
     assert everything_in(tmp_path) == set()
@@ -51,9 +48,7 @@ def test_folders_on_the_way_are_made_and_stay_only_where_something_was_written(
     assert everything_in(tmp_path) == {"new", "new/b"}
 
 
-def test_a_folder_with_nothing_beside_it_is_locked_inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_with_nothing_beside_it_is_locked_inside(tmp_path, monkeypatch):
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
@@ -64,7 +59,7 @@ def test_a_folder_with_nothing_beside_it_is_locked_inside(
     assert everything_in(tmp_path) == {"folder"}
 
 
-def test_a_place_that_cannot_be_locked_is_refused(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_locked_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(ValueError, match=r"a cannot be locked for writing: .*file cannot be used"),
@@ -74,10 +69,8 @@ def test_a_place_that_cannot_be_locked_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", locks.NO_LOCKS)
-def test_a_file_system_without_locks_is_written_without_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    def refuse(opened: int, kind: int) -> None:
+def test_a_file_system_without_locks_is_written_without_one(tmp_path, monkeypatch, number):
+    def refuse(opened, kind):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", refuse)
@@ -85,7 +78,7 @@ def test_a_file_system_without_locks_is_written_without_one(
         (tmp_path / "a").touch()
 
 
-def test_a_lock_is_not_followed_through_a_link(tmp_path: Path) -> None:
+def test_a_lock_is_not_followed_through_a_link(tmp_path):
     lock = tmp_path / ".a.lock"
     precious = tmp_path / "precious"
     precious.write_text("kept")
@@ -103,9 +96,7 @@ def test_a_lock_is_not_followed_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "not there").exists()
 
 
-def test_two_names_of_one_file_give_one_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_names_of_one_file_give_one_lock(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
@@ -116,9 +107,7 @@ def test_two_names_of_one_file_give_one_lock(
     assert everything_in(tmp_path) == {"folder", "link"}
 
 
-def test_a_lock_that_is_removed_while_it_is_opened_holds_nobody_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_removed_while_it_is_opened_holds_nobody_out(tmp_path, monkeypatch):
     """Else two would hold it: one the file that is gone, one the file that took its name."""
     import fcntl
 
@@ -127,7 +116,7 @@ def test_a_lock_that_is_removed_while_it_is_opened_holds_nobody_out(
     assert first is not None
     take = fcntl.flock
 
-    def late(opened: int, kind: int) -> None:
+    def late(opened, kind):
         monkeypatch.undo()
         release(first)  # after the second has opened the file, before it has locked it
         take(opened, kind)
@@ -157,7 +146,7 @@ with sole_writer_of(sys.argv[1]):
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def holder(tmp_path):
     """A process that holds a path, and a worker of it that lives on."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path / "a")], stdout=subprocess.PIPE, text=True
@@ -169,9 +158,7 @@ def holder(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     process.stdout.close()
 
 
-def test_a_killed_process_holds_nothing_even_where_its_workers_live_on(
-    tmp_path: Path, holder: tuple[subprocess.Popen[str], int]
-) -> None:
+def test_a_killed_process_holds_nothing_even_where_its_workers_live_on(tmp_path, holder):
     with pytest.raises(ValueError, match=BUSY), sole_writer_of(tmp_path / "a"):
         pass
     holder[0].kill()

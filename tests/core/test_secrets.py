@@ -55,7 +55,7 @@ PARAMETERS = [
 ]
 
 
-def tells(text: str) -> bool:
+def tells(text):
     return FIRST in text or LAST in text
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +22,17 @@ X = np.random.default_rng(0).normal(size=(40_000, 16)).astype(np.float32)
 BATCH = 1_000
 
 
-def save_shards(path: Path) -> None:
+def save_shards(path):
     np.save(path.with_name("img_emb_0.npy"), X[:10])
     np.save(path, X)
 
 
-def save_parquet(path: Path) -> None:
+def save_parquet(path):
     table = pa.table({"v": pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 16)})
     pq.write_table(table, path, row_group_size=10_000)
 
 
-SAVERS: dict[str, Callable[[Path], None]] = {
+SAVERS = {
     "a.npy": lambda path: np.save(path, X),
     "fortran.npy": lambda path: np.save(path, np.asfortranarray(X)),
     "swapped.npy": lambda path: np.save(path, X.astype(">f4")),
@@ -48,7 +46,7 @@ SAVERS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def saved(tmp_path: Path, name: str) -> tuple[Path, Path]:
+def saved(tmp_path, name):
     """The file, and what is opened: itself or its folder."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +56,7 @@ def saved(tmp_path: Path, name: str) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("name", SAVERS)
 @pytest.mark.parametrize("how", ["batches", "rows", "take"])
-def test_a_file_that_shrinks_is_one_sentence(tmp_path: Path, name: str, how: str) -> None:
+def test_a_file_that_shrinks_is_one_sentence(tmp_path, name, how):
     path, given = saved(tmp_path, name)
     opened = open_embeddings(given)
     batches = opened.batches(BATCH)
@@ -76,7 +74,7 @@ def test_a_file_that_shrinks_is_one_sentence(tmp_path: Path, name: str, how: str
         opened.moments("image")
 
 
-def test_both_sides_of_a_stacked_file_are_watched(tmp_path: Path) -> None:
+def test_both_sides_of_a_stacked_file_are_watched(tmp_path):
     for name, stacked in (("c.npy", np.stack([X, -X])), ("f.npy", np.asfortranarray([X, -X]))):
         np.save(tmp_path / name, stacked)
         pair = open_pair(tmp_path / name)
@@ -88,7 +86,7 @@ def test_both_sides_of_a_stacked_file_are_watched(tmp_path: Path) -> None:
                 side.take([39_999])
 
 
-def test_a_file_that_is_replaced_written_to_or_removed(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_written_to_or_removed(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, X)
     opened, state = open_embeddings(path), SteadyFile(path)
@@ -110,7 +108,7 @@ def test_a_file_that_is_replaced_written_to_or_removed(tmp_path: Path) -> None:
         opened.rows()
 
 
-def test_rows_that_were_read_whole_outlive_their_file(tmp_path: Path) -> None:
+def test_rows_that_were_read_whole_outlive_their_file(tmp_path):
     for name in SAVERS:
         path, given = saved(tmp_path, name)
         opened = open_embeddings(given)
@@ -119,7 +117,7 @@ def test_rows_that_were_read_whole_outlive_their_file(tmp_path: Path) -> None:
         assert np.isfinite(whole).all()
 
 
-def test_labels_and_columns_outlive_their_file(tmp_path: Path) -> None:
+def test_labels_and_columns_outlive_their_file(tmp_path):
     np.save(tmp_path / "labels.npy", np.arange(40_000))
     torch.save({"v": torch.from_numpy(X), "ids": torch.arange(40_000)}, tmp_path / "a.pt")
     labels = read_labels(tmp_path / "labels.npy")
@@ -129,7 +127,7 @@ def test_labels_and_columns_outlive_their_file(tmp_path: Path) -> None:
     assert labels[-1] == ids[-1] == 39_999
 
 
-def test_modgaps_own_files_are_read_without_a_map(tmp_path: Path) -> None:
+def test_modgaps_own_files_are_read_without_a_map(tmp_path):
     path = tmp_path / "own.safetensors"
     write_tensors(path, "thing", {"a": X, "none": np.empty((0, 3)), "one": np.array(7)}, {})
     _, tensors = read_tensors(path, "thing")

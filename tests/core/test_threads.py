@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -24,10 +23,10 @@ from modgap.core.threads import (
 from modgap.diagnosis import diagnose
 
 
-def test_work_ahead_is_in_order_bounded_and_passes_errors_on() -> None:
-    started: list[int] = []
+def test_work_ahead_is_in_order_bounded_and_passes_errors_on():
+    started = []
 
-    def work(item: int) -> int:
+    def work(item):
         started.append(item)
         if item == 7:
             raise ValueError("seven")
@@ -40,10 +39,10 @@ def test_work_ahead_is_in_order_bounded_and_passes_errors_on() -> None:
         next(found)
 
 
-def test_work_in_turns_rests_while_its_results_are_taken() -> None:
-    started: list[int] = []
+def test_work_in_turns_rests_while_its_results_are_taken():
+    started = []
 
-    def work(item: int) -> int:
+    def work(item):
         started.append(item)
         return item
 
@@ -54,12 +53,10 @@ def test_work_in_turns_rests_while_its_results_are_taken() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "drawn"), [(None, 3), (6, 7)])
-def test_items_are_drawn_by_the_caller_and_no_further_than_may_wait(
-    waiting: int | None, drawn: int
-) -> None:
-    by: list[str] = []
+def test_items_are_drawn_by_the_caller_and_no_further_than_may_wait(waiting, drawn):
+    by = []
 
-    def items() -> Iterator[int]:
+    def items():
         for item in range(100):
             by.append(threading.current_thread().name)
             yield item
@@ -69,14 +66,14 @@ def test_items_are_drawn_by_the_caller_and_no_further_than_may_wait(
     assert by == [threading.current_thread().name] * drawn
 
 
-def no_thread_is_left() -> bool:
+def no_thread_is_left():
     return not any(one.name.startswith("ahead") for one in threading.enumerate())
 
 
-def test_the_next_stream_is_read_while_the_first_is_worked_on() -> None:
+def test_the_next_stream_is_read_while_the_first_is_worked_on():
     begun = threading.Event()
 
-    def second() -> Iterator[str]:
+    def second():
         begun.set()
         yield "b"
 
@@ -87,10 +84,10 @@ def test_the_next_stream_is_read_while_the_first_is_worked_on() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_streams_are_read_no_further_than_one_item_each(workers: int) -> None:
+def test_streams_are_read_no_further_than_one_item_each(workers):
     made, taken = [0], 0
 
-    def items() -> Iterator[int]:
+    def items():
         for item in range(5):
             made[0] += 1
             yield item
@@ -103,8 +100,8 @@ def test_streams_are_read_no_further_than_one_item_each(workers: int) -> None:
     assert no_thread_is_left()
 
 
-def test_an_error_of_a_stream_comes_where_its_item_would_and_no_thread_stays() -> None:
-    def broken() -> Iterator[int]:
+def test_an_error_of_a_stream_comes_where_its_item_would_and_no_thread_stays():
+    def broken():
         yield 2
         raise ValueError("part 2 is damaged")
 
@@ -118,10 +115,10 @@ def test_an_error_of_a_stream_comes_where_its_item_would_and_no_thread_stays() -
     assert no_thread_is_left()
 
 
-def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller() -> None:
+def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller():
     for workers in (None, 1, 3):
         assert list(in_threads(lambda x: x**2, range(50), workers)) == [x**2 for x in range(50)]
-    started: list[int] = []
+    started = []
     before = threading.active_count()
     for found in in_threads(started.append, range(1000)):
         assert found is None
@@ -132,12 +129,12 @@ def test_what_runs_in_threads_comes_back_in_order_and_ends_with_its_caller() -> 
         list(in_threads(lambda x: 1 / x, [1, 2, 0, 3]))
 
 
-def blas_threads() -> set[int]:
+def blas_threads():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
 
 @pytest.fixture
-def two_threads_of_blas() -> Iterator[set[int]]:
+def two_threads_of_blas():
     """As on a machine with several cores, and nobody holds that limit: its thread is gone."""
     np.ones((2, 2)) @ np.ones((2, 2))
     before = blas_threads()
@@ -146,13 +143,13 @@ def two_threads_of_blas() -> Iterator[set[int]]:
     in_thread(lambda: threadpool_limits(max(before), user_api="blas"))
 
 
-def in_thread(work: Callable[[], object]) -> None:
+def in_thread(work):
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
 
 
-def test_blas_has_one_thread_until_the_last_of_several_is_done(two_threads_of_blas) -> None:
+def test_blas_has_one_thread_until_the_last_of_several_is_done(two_threads_of_blas):
     first, second = single_threaded_blas(), single_threaded_blas()
     first.__enter__()
     second.__enter__()
@@ -165,7 +162,7 @@ def test_blas_has_one_thread_until_the_last_of_several_is_done(two_threads_of_bl
     assert blas_threads() == two_threads_of_blas
 
 
-def test_blas_gets_its_threads_back_whichever_thread_was_last(two_threads_of_blas) -> None:
+def test_blas_gets_its_threads_back_whichever_thread_was_last(two_threads_of_blas):
     for _ in range(2):
         begun, other = single_threaded_blas(), single_threaded_blas()
         begun.__enter__()
@@ -178,13 +175,13 @@ def test_blas_gets_its_threads_back_whichever_thread_was_last(two_threads_of_bla
             assert blas_threads() == two_threads_of_blas
 
 
-def test_a_diagnosis_leaves_blas_its_threads(two_threads_of_blas, rng) -> None:
+def test_a_diagnosis_leaves_blas_its_threads(two_threads_of_blas, rng):
     X = rng.normal(size=(400, 8))
     diagnose(X + 1, X + 0.1 * rng.normal(size=X.shape))
     assert blas_threads() == two_threads_of_blas
 
 
-def test_processors_are_those_that_a_process_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_are_those_that_a_process_was_given(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 4, 5}, raising=False)
     assert processors() == 3
     with at_most_processors(2):
@@ -198,9 +195,9 @@ def test_processors_are_those_that_a_process_was_given(monkeypatch: pytest.Monke
 
 def test_whole_jobs_can_be_stopped_and_start_no_threads_of_their_own():
     stops = iter([False] * 3)
-    inner: set[int] = set()
+    inner = set()
 
-    def job(number: int) -> int:
+    def job(number):
         stop_here()
         inner.update(in_threads(lambda _: threading.get_ident(), range(3), 3))
         return number

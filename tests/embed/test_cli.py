@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from command_line import modgap
@@ -15,12 +13,12 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
+def model(tmp_path_factory):
     return f"hf:{write_model(tmp_path_factory.mktemp('models') / 'clip', 'clip')}"
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory) -> Path:
+def photos(tmp_path_factory):
     return make_photos(tmp_path_factory.mktemp("data") / "photos", 40, captions=2, broken=(3,))
 
 

@@ -48,7 +48,7 @@ def answers_yes(monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *_: "y")
 
 
-def change(path: Path, **settings) -> None:
+def change(path, **settings):
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
@@ -80,7 +80,7 @@ def test_kernels_of_the_hub_are_not_fetched(folder):
 
 
 class Harmful:
-    def __init__(self, mark: Path) -> None:
+    def __init__(self, mark):
         self.mark = mark
 
     def __reduce__(self):

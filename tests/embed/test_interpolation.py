@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 import types
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ ANGLES = np.linspace(-0.6, 2.2, 5)
 ARC = [(round(120 + 100 * np.cos(t)), 120, round(120 + 100 * np.sin(t))) for t in ANGLES]
 
 
-def colours(images: Any) -> np.ndarray:
+def colours(images):
     """The mean colour of each image: a row that anybody can check."""
     return np.array([np.asarray(image).mean(axis=(0, 1)) / 255 for image in images])
 
@@ -44,7 +43,7 @@ MODEL = CallableModel(
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     """Images of one colour each, from red to blue along an arc around grey."""
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -55,7 +54,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bank(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bank(photos, tmp_path, monkeypatch):
     monkeypatch.setattr("modgap.embed.folder.PROBE", "a red")
     rows = tmp_path / "rows"
     embed(MODEL, photos, rows)
@@ -63,7 +62,7 @@ def bank(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> tuple[Path, np.ndarray]:
+def ends(tmp_path):
     rows = np.random.default_rng(3).normal(size=(6, 4)) + 2
     path = tmp_path / "image.npy"
     np.save(path, rows)
@@ -142,7 +141,6 @@ def test_the_nearest_images_go_from_one_end_to_the_other(bank, photos):
     found = interpolate(
         rows[0], rows[4], thetas=np.linspace(0, 1, 5), alphas=[0, 1], mean=rows.mean(0), bank=held
     )
-    assert found.names is not None
     assert list(found.names[1]) == sorted(found.names[1])
     assert found.names[1][::2] == ("0.png", "2.png", "4.png")
     assert Image.open(io.BytesIO(held.image(2))).getpixel((0, 0)) == ARC[2]
@@ -232,29 +230,29 @@ class StandIn:
 
     calls: list[dict[str, Any]]
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = []
         self.image_encoder = types.SimpleNamespace(config=types.SimpleNamespace(projection_dim=3))
 
-    def to(self, device: str) -> StandIn:
+    def to(self, device):
         return self
 
-    def set_progress_bar_config(self, **_: Any) -> None:
+    def set_progress_bar_config(self, **_):
         pass
 
-    def _made(self, rows: Any, **more: Any) -> Any:
+    def _made(self, rows, **more):
         self.calls.append({"rows": rows, **more})
         colour = tuple(int(255 * value) for value in rows[0].clamp(0, 1))
         return types.SimpleNamespace(images=[Image.new("RGB", (32, 32), colour)])
 
 
 class UnCLIPImageVariationPipeline(StandIn):
-    def __call__(self, image: Any = None, *, image_embeddings: Any, generator: Any) -> Any:
+    def __call__(self, image=None, *, image_embeddings, generator):
         return self._made(image_embeddings, seed=generator.initial_seed())
 
 
 class StableUnCLIPImg2ImgPipeline(StandIn):
-    def __call__(self, image: Any = None, *, image_embeds: Any, generator: Any) -> Any:
+    def __call__(self, image=None, *, image_embeds, generator):
         return self._made(image_embeds, seed=generator.initial_seed())
 
 
@@ -263,7 +261,7 @@ class TextToImagePipeline(StandIn):
 
 
 @pytest.fixture
-def diffusers(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+def diffusers(monkeypatch):
     """A module in place of diffusers, whose hub has three pipelines."""
     hub = {
         "karlo": UnCLIPImageVariationPipeline(),
@@ -273,7 +271,7 @@ def diffusers(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
     class DiffusionPipeline:
         @staticmethod
-        def from_pretrained(name: str, torch_dtype: Any) -> Any:
+        def from_pretrained(name, torch_dtype):
             if name not in hub:
                 raise OSError(f"{name} is not cached.\nMore lines.")
             return hub[name]

@@ -23,7 +23,7 @@ KINDS = ("clip", "siglip")
 class Tower(torch.nn.Module):
     """One tower, or both with ``whole``, as exports have them."""
 
-    def __init__(self, network, kind: str) -> None:
+    def __init__(self, network, kind):
         super().__init__()
         self.network, self.kind = network, kind
 
@@ -36,7 +36,7 @@ class Tower(torch.nn.Module):
         return texts(inputs[0], inputs[2]).pooler_output, images(inputs[1]).pooler_output
 
 
-def export(network, kind: str, path) -> None:
+def export(network, kind, path):
     ids = torch.tensor([[2, 5, 6, 7, 3], [2, 5, 3, 0, 0]])
     given = {"input_ids": ids, "attention_mask": (ids > 0).long()}
     if kind == "vision_model":

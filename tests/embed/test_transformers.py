@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,11 +21,11 @@ ITEMS = {"image": pictures(), "text": TEXTS, "audio": sounds()}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
+def folder(tmp_path_factory):
     """The folder of a tiny model of each kind, written when first asked for."""
     root = tmp_path_factory.mktemp("models")
 
-    def written(kind: str) -> Path:
+    def written(kind):
         place = root / kind
         return place if place.exists() else write_model(place, kind)
 
@@ -38,7 +37,7 @@ def clip(folder):
     return open_model(f"hf:{folder('clip')}")
 
 
-def by_the_library(folder: Path, kind: str, modality: str) -> np.ndarray:
+def by_the_library(folder, kind, modality):
     """All items at once through the model and its processors, as the library's pages show."""
     network = transformers.AutoModel.from_pretrained(folder).eval()
     if modality == "text":

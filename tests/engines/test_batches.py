@@ -45,15 +45,13 @@ def values(column: pa.ChunkedArray) -> np.ndarray:
 
 
 @pytest.fixture
-def rows() -> np.ndarray:
+def rows():
     return make_pairs(N, DIM)[0]
 
 
 @pytest.mark.parametrize("kind", ["list", "large", "fixed"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_partial_moments_add_up_to_those_of_all_rows(
-    rows: np.ndarray, kind: str, dtype: str
-) -> None:
+def test_partial_moments_add_up_to_those_of_all_rows(rows, kind, dtype):
     rows = rows.astype(dtype)
     whole = table(rows, kind)
     batches = [whole.slice(start, 7) for start in range(0, N, 7)]
@@ -68,7 +66,7 @@ def test_partial_moments_add_up_to_those_of_all_rows(
     np.testing.assert_array_equal(together.unit.scatter, found.unit.scatter)
 
 
-def test_tables_of_several_chunks_and_record_batches_are_the_same(rows: np.ndarray) -> None:
+def test_tables_of_several_chunks_and_record_batches_are_the_same(rows):
     chunked = pa.concat_tables([table(rows[:20]), table(rows[20:])])
     (batch,) = table(rows).to_batches()
     found = partial_moments(batch)
@@ -76,7 +74,7 @@ def test_tables_of_several_chunks_and_record_batches_are_the_same(rows: np.ndarr
     assert partial_moments(chunked).equals(pa.table(found))
 
 
-def test_a_batch_without_rows_gives_no_moments(rows: np.ndarray) -> None:
+def test_a_batch_without_rows_gives_no_moments(rows):
     empty = partial_moments(table(rows).slice(0, 0))
     assert empty.num_rows == 0
     assert empty.schema == MOMENTS_SCHEMA
@@ -100,14 +98,12 @@ def test_a_batch_without_rows_gives_no_moments(rows: np.ndarray) -> None:
         (["a"], {}, "Say which column"),
     ],
 )
-def test_what_is_no_column_of_vectors_is_refused(
-    values: list[Any], options: dict[str, Any], sentence: str
-) -> None:
+def test_what_is_no_column_of_vectors_is_refused(values, options, sentence):
     with pytest.raises(InputError, match=sentence):
         partial_moments(pa.table({"embedding": values}), **options)
 
 
-def test_what_is_no_batch_is_refused(rows: np.ndarray) -> None:
+def test_what_is_no_batch_is_refused(rows):
     with pytest.raises(InputTypeError, match="RecordBatch or Table"):
         partial_moments(rows)
     with pytest.raises(InputTypeError, match="Arrow batches"):
@@ -121,15 +117,13 @@ def test_what_is_no_batch_is_refused(rows: np.ndarray) -> None:
 
 
 @pytest.fixture
-def correction() -> modgap.Correction:
+def correction():
     return modgap.Calibrate().fit(*make_pairs(N, DIM)).correction_
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("kind", ["list", "fixed"])
-def test_corrected_vectors_are_those_of_the_correction(
-    rows: np.ndarray, correction: modgap.Correction, dtype: str, kind: str
-) -> None:
+def test_corrected_vectors_are_those_of_the_correction(rows, correction, dtype, kind):
     rows = rows.astype(dtype)
     batch = table(rows, kind, id=pa.array(range(N)))
     done = corrected_batch(batch, correction, "image")
@@ -148,18 +142,14 @@ def test_corrected_vectors_are_those_of_the_correction(
     np.testing.assert_array_equal(values(queries), expected.ravel())
 
 
-def test_a_batch_without_rows_is_corrected_to_one_of_the_same_schema(
-    rows: np.ndarray, correction: modgap.Correction
-) -> None:
+def test_a_batch_without_rows_is_corrected_to_one_of_the_same_schema(rows, correction):
     whole = corrected_batch(table(rows, "fixed"), correction, "image", into="c")
     empty = corrected_batch(table(rows, "fixed").slice(0, 0), correction, "image", into="c")
     assert empty.num_rows == 0
     assert empty.schema == whole.schema
 
 
-def test_a_column_is_not_written_over_and_other_rows_are_refused(
-    rows: np.ndarray, correction: modgap.Correction
-) -> None:
+def test_a_column_is_not_written_over_and_other_rows_are_refused(rows, correction):
     batch = table(rows, id=pa.array(range(N)))
     with pytest.raises(InputValueError, match="a column 'id' already"):
         corrected_batch(batch, correction, "image", into="id")
@@ -173,7 +163,7 @@ def _identity() -> modgap.Correction:
     return modgap.Correction.identity(DIM)
 
 
-def test_batches_with_hubs_are_corrected_as_the_whole_is() -> None:
+def test_batches_with_hubs_are_corrected_as_the_whole_is():
     X, Y = make_pairs(60, DIM)
     fixed = modgap.Calibrate(hubs=0.5).fit(X, Y).correction_
     expected = fixed.apply(X, "image")
@@ -188,7 +178,7 @@ def test_batches_with_hubs_are_corrected_as_the_whole_is() -> None:
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
-def test_the_best_of_batches_are_the_best_of_all(metric: Any) -> None:
+def test_the_best_of_batches_are_the_best_of_all(metric):
     rng = np.random.default_rng(3)
     documents = rng.integers(-2, 3, size=(200, 3)).astype("float32")  # many are equal
     documents[(documents == 0).all(axis=1)] = 1

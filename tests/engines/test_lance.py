@@ -24,7 +24,7 @@ N, DIM = 600, 8
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A dataset of four fragments, a correction for it, and its rows."""
     X, Y = (rows.astype("float32") for rows in make_pairs(N, DIM))
     fixed = modgap.Calibrate().fit(X, Y).correction_
@@ -46,7 +46,7 @@ def vectors(dataset: Path, column: str) -> np.ndarray:
     return found.flatten().to_numpy().reshape(N, -1)
 
 
-def test_the_column_is_added_searched_and_dropped(folder: Path) -> None:
+def test_the_column_is_added_searched_and_dropped(folder):
     dataset, before = folder / "d.lance", everything_in(folder)
     raw = data_files(dataset)
     words = ("apply", folder / "c.safetensors", dataset, "--modality", "image", "--into", "fixed")
@@ -95,7 +95,7 @@ print(len(calls))
 """
 
 
-def test_a_killed_backfill_goes_on_where_it_was(folder: Path) -> None:
+def test_a_killed_backfill_goes_on_where_it_was(folder):
     run = [sys.executable, "-c", KILLED, str(folder)]
     assert subprocess.run([*run, "400"], check=False).returncode == -signal.SIGKILL
     assert lance.dataset(folder / "d.lance").schema.names == ["id", "vector"]
@@ -107,7 +107,7 @@ def test_a_killed_backfill_goes_on_where_it_was(folder: Path) -> None:
     assert not list(folder.glob(".*checkpoint*"))
 
 
-def test_rows_of_another_modality_are_refused_and_nothing_is_written(folder: Path) -> None:
+def test_rows_of_another_modality_are_refused_and_nothing_is_written(folder):
     before = everything_in(folder)
     fixed = modgap.Correction.load(folder / "c.safetensors")
     with pytest.raises(InputValueError, match="The text rows are image rows"):
@@ -124,7 +124,7 @@ def test_rows_of_another_modality_are_refused_and_nothing_is_written(folder: Pat
     assert everything_in(folder) == before
 
 
-def test_a_row_without_a_vector_is_named(folder: Path) -> None:
+def test_a_row_without_a_vector_is_named(folder):
     rows = np.load(folder / "image.npy").tolist()
     rows[333] = None
     table = pa.table({"vector": pa.array(rows, pa.list_(pa.float32(), DIM))})
@@ -135,7 +135,7 @@ def test_a_row_without_a_vector_is_named(folder: Path) -> None:
     assert lance.dataset(folder / "null.lance").schema.names == ["vector"]
 
 
-def test_hubs_go_by_row_numbers_as_in_a_file(folder: Path) -> None:
+def test_hubs_go_by_row_numbers_as_in_a_file(folder):
     X, Y = np.load(folder / "image.npy"), np.load(folder / "text.npy")
     fixed = modgap.Calibrate(hubs=0.5).fit(X, Y).correction_
     assert add_corrected_column(folder / "d.lance", fixed, "image", "fixed", batch_rows=70) == N

@@ -26,14 +26,12 @@ from engine_rows import (
     contents,
     cores,
     divided,
-    image_rows,
     make_shards,
     process_after_a_while,
     slow_parts,
-    text_rows,
 )
 from modgap.core.checks import InputError, InputValueError
-from modgap.embed import CallableModel, embed
+from modgap.embed import embed
 from modgap.engines import (
     RayEngine,
     apply_to_folder,
@@ -46,14 +44,14 @@ from modgap.engines import (
 from modgap.evaluation import evaluate_correction
 from modgap.io._matrices import Shards
 from modgap.measures import measure
-from photos import make_photos
+from photos import make_model, make_photos
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.engines, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
-def client_port() -> int:
+def client_port():
     """A port that is free, below those that Ray gives its workers."""
     for port in range(9200, 9300):
         with socket.socket() as tried, suppress(OSError):
@@ -63,7 +61,7 @@ def client_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def cluster(client_port: int) -> Iterator[str]:
+def cluster(client_port):
     """The address of the cluster that all tests here share."""
     from ray.cluster_utils import Cluster
 
@@ -85,29 +83,27 @@ def cluster(client_port: int) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def engine(cluster: str) -> RayEngine:
+def engine(cluster):
     return RayEngine(cluster)
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def shards(tmp_path_factory):
     return make_shards(tmp_path_factory.mktemp("shards"))
 
 
 @pytest.fixture
-def data(shards: tuple[Path, Path]) -> modgap.Modalities:
+def data(shards):
     return modgap.open_pair(*shards)
 
 
-def test_the_cluster_has_two_workers(engine: RayEngine) -> None:
+def test_the_cluster_has_two_workers(engine):
     assert len([node for node in ray.nodes() if node["Alive"]]) == 2
     assert len({*engine.map(process_after_a_while, range(4))}) == 2
     assert [*engine.map(cores, range(4))] == [1] * 4  # not those of the machine
 
 
-def test_measures_and_evaluations_are_the_local_ones(
-    engine: RayEngine, data: modgap.Modalities
-) -> None:
+def test_measures_and_evaluations_are_the_local_ones(engine, data):
     there = spread(data, engine)
     assert_same(measure(there, sample=300), measure(data, sample=300))
     fixed = modgap.Calibrate().fit(there).correction_
@@ -122,9 +118,7 @@ def test_measures_and_evaluations_are_the_local_ones(
     assert found.ranks_y.tolist() == expected.ranks_y.tolist()
 
 
-def test_the_commands_are_the_same_there_and_here(
-    engine: RayEngine, cluster: str, shards: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_commands_are_the_same_there_and_here(engine, cluster, shards, tmp_path):
     both = [str(path) for path in shards]
     for method in ("calibrate", "procrustes"):
         files = {place: tmp_path / f"{place}-{method}.safetensors" for place in ("local", "ray")}
@@ -160,8 +154,8 @@ def test_the_commands_are_the_same_there_and_here(
 
 
 def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
-    cluster: str, client_port: int, shards: tuple[Path, Path], tmp_path: Path
-) -> None:
+    cluster, client_port, shards, tmp_path
+):
     there = f"ray://127.0.0.1:{client_port}"
 
     def in_a_process(*args: object) -> subprocess.CompletedProcess[str]:
@@ -186,9 +180,9 @@ def test_a_machine_outside_the_cluster_gets_the_same_through_the_client(
     assert "the first at row 25" in refused.stderr
 
 
-def test_items_are_embedded_as_they_are_here(engine: RayEngine, tmp_path: Path) -> None:
+def test_items_are_embedded_as_they_are_here(engine, tmp_path):
     photos = make_photos(tmp_path / "photos", 11, captions=2, broken=(4,))
-    model = CallableModel(image_rows, text_rows, name="means")
+    model = make_model("means")
     told: list[int] = []
     here = embed(model, photos, tmp_path / "here", shard_items=3)
     there = embed(
@@ -200,9 +194,7 @@ def test_items_are_embedded_as_they_are_here(engine: RayEngine, tmp_path: Path) 
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
-def test_batches_of_ray_data_go_through_the_public_functions(
-    engine: RayEngine, data: modgap.Modalities
-) -> None:
+def test_batches_of_ray_data_go_through_the_public_functions(engine, data):
     import pyarrow as pa
 
     fixed = modgap.Calibrate().fit(data).correction_
@@ -248,9 +240,7 @@ def killing(folder: Path, part: int) -> Iterator[list[int]]:
     thread.join()
 
 
-def test_a_worker_killed_over_moments_changes_nothing(
-    engine: RayEngine, data: modgap.Modalities, tmp_path: Path
-) -> None:
+def test_a_worker_killed_over_moments_changes_nothing(engine, data, tmp_path):
     from dataclasses import replace
 
     expected = data.x.moments("image")
@@ -267,9 +257,7 @@ def test_a_worker_killed_over_moments_changes_nothing(
     np.testing.assert_allclose(found.unit.mean, expected.unit.mean, rtol=1e-6, atol=1e-9)
 
 
-def test_a_worker_killed_over_a_shard_leaves_the_folder_as_it_would_be(
-    engine: RayEngine, data: modgap.Modalities, tmp_path: Path
-) -> None:
+def test_a_worker_killed_over_a_shard_leaves_the_folder_as_it_would_be(engine, data, tmp_path):
     from dataclasses import replace
 
     fixed = modgap.Calibrate().fit(data).correction_
@@ -284,9 +272,7 @@ def test_a_worker_killed_over_a_shard_leaves_the_folder_as_it_would_be(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "log", "out"]
 
 
-def test_what_goes_wrong_in_a_worker_is_said_as_it_is_here(
-    engine: RayEngine, tmp_path: Path
-) -> None:
+def test_what_goes_wrong_in_a_worker_is_said_as_it_is_here(engine, tmp_path):
     rows = np.ones((40, 4), "float32")
     rows[25, 2] = np.nan
     for number in range(2):
@@ -304,7 +290,7 @@ def test_what_goes_wrong_in_a_worker_is_said_as_it_is_here(
         list(engine.map(len, [threading.Lock()]))  # type: ignore[list-item]
 
 
-def test_a_shard_that_vanishes_is_named(engine: RayEngine, tmp_path: Path) -> None:
+def test_a_shard_that_vanishes_is_named(engine, tmp_path):
     shards = make_shards(tmp_path)
     there = spread(modgap.open_pair(*shards), engine)
     (shards[1] / "part_1.npy").unlink()

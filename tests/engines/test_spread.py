@@ -5,9 +5,6 @@ Ray itself is in test_engines_ray.py.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,27 +17,22 @@ from engine_rows import TwiceEngine, assert_same, make_shards
 from modgap import retrieval
 from modgap.core.checks import InputValueError
 from modgap.corrections import Procrustes
-from modgap.engines import (
-    open_engine,
-    retrieval_among_all,
-    row_ranges,
-    spread,
-)
+from modgap.engines import open_engine, retrieval_among_all, row_ranges, spread
 from modgap.evaluation import evaluate_correction
 from modgap.measures import measure
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def shards(tmp_path_factory):
     return make_shards(tmp_path_factory.mktemp("shards"))
 
 
 @pytest.fixture
-def data(shards: tuple[Path, Path]) -> modgap.Modalities:
+def data(shards):
     return modgap.open_pair(*shards)
 
 
-def test_measures_are_those_of_one_process(data: modgap.Modalities) -> None:
+def test_measures_are_those_of_one_process(data):
     engine = TwiceEngine()
     steps: list[tuple[str, int, int]] = []
     found = measure(
@@ -53,9 +45,7 @@ def test_measures_are_those_of_one_process(data: modgap.Modalities) -> None:
 
 @pytest.mark.parametrize("method", [modgap.Calibrate(), Procrustes(), modgap.Calibrate(hubs=0.5)])
 @pytest.mark.parametrize("paired", [True, False])
-def test_corrections_are_those_of_one_process(
-    data: modgap.Modalities, method: Any, paired: bool
-) -> None:
+def test_corrections_are_those_of_one_process(data, method, paired):
     if not paired:
         labels = np.arange(900) // 3
         data = modgap.Modalities.of(dict(data.sides), groups={"image": labels, "text": labels})
@@ -66,7 +56,7 @@ def test_corrections_are_those_of_one_process(
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
-def test_an_evaluation_is_that_of_one_process(data: modgap.Modalities) -> None:
+def test_an_evaluation_is_that_of_one_process(data):
     fixed = modgap.Calibrate().fit(data).correction_
     expected, found = (
         evaluate_correction(one, correction=fixed, sample=60, seed=2)
@@ -77,9 +67,7 @@ def test_an_evaluation_is_that_of_one_process(data: modgap.Modalities) -> None:
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
-def test_ranks_among_all_documents_are_those_of_retrieval(
-    data: modgap.Modalities, metric: Any
-) -> None:
+def test_ranks_among_all_documents_are_those_of_retrieval(data, metric):
     expected = retrieval(data, metric=metric)
     found = retrieval_among_all(data, metric=metric, engine=TwiceEngine())
     assert found.ranks_x.tolist() == expected.ranks_x.tolist()
@@ -90,9 +78,7 @@ def test_ranks_among_all_documents_are_those_of_retrieval(
 
 
 @pytest.mark.parametrize("method", [modgap.Calibrate(), modgap.Calibrate(hubs=0.5), Procrustes()])
-def test_ranks_of_corrected_rows_are_those_of_retrieval(
-    data: modgap.Modalities, method: Any
-) -> None:
+def test_ranks_of_corrected_rows_are_those_of_retrieval(data, method):
     fixed = method.fit(data).correction_
     expected = retrieval(data, correction=fixed)
     found = retrieval_among_all(spread(data, TwiceEngine()), correction=fixed)
@@ -101,7 +87,7 @@ def test_ranks_of_corrected_rows_are_those_of_retrieval(
     assert found.ranks_y.tolist() == expected.ranks_y.tolist()
 
 
-def test_equal_scores_and_groups_are_ranked_as_in_memory() -> None:
+def test_equal_scores_and_groups_are_ranked_as_in_memory():
     rng = np.random.default_rng(1)
     X, Y = (rng.integers(1, 4, size=(n, 3)).astype(float) for n in (80, 130))
     groups = rng.integers(0, 30, 80), rng.integers(0, 40, 130)
@@ -113,7 +99,7 @@ def test_equal_scores_and_groups_are_ranked_as_in_memory() -> None:
     assert found.ranks_y.tolist() == expected.ranks_y[np.isin(groups[1], both)].tolist()
 
 
-def test_queries_of_their_own_are_ranked_as_in_memory() -> None:
+def test_queries_of_their_own_are_ranked_as_in_memory():
     X, Y = make_pairs(90, 8)
     queries = Y[10:40] + 0.2
     data = modgap.Modalities.of(X, Y).with_queries({"text": queries}, {"text": np.arange(10, 40)})
@@ -122,9 +108,7 @@ def test_queries_of_their_own_are_ranked_as_in_memory() -> None:
     assert found.ranks_x.tolist() == expected.ranks_x.tolist()
 
 
-def test_large_shards_are_cut_and_small_ones_are_not(
-    shards: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_shards_are_cut_and_small_ones_are_not(shards, monkeypatch):
     image = modgap.open_embeddings(shards[0])
     assert len(row_ranges.pieces(image.matrix)) == 5
     monkeypatch.setattr(row_ranges, "PIECE_BYTES", 50 * DIM * 2)
@@ -140,7 +124,7 @@ def test_large_shards_are_cut_and_small_ones_are_not(
     assert len(held) > 1
 
 
-def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> None:
+def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path):
     rows = np.arange(600.0).reshape(100, 6)
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"embedding": rows.tolist()}), path, row_group_size=40)
@@ -151,7 +135,7 @@ def test_ranges_of_parquet_are_read_in_batches_of_one_size(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["spark", "ray:", "ray://", "local:1", ""])
-def test_engines_that_nobody_knows_are_refused(name: str) -> None:
+def test_engines_that_nobody_knows_are_refused(name):
     with pytest.raises(InputValueError, match="engine must be local, ray, ray:HOST:PORT"):
         open_engine(name)
 
@@ -164,13 +148,13 @@ def test_engines_that_nobody_knows_are_refused(name: str) -> None:
         ("ray://127.0.0.1:9", "no cluster of Ray at ray://127.0.0.1:9"),
     ],
 )
-def test_a_cluster_that_does_not_answer_is_refused_at_once(name: str, sentence: str) -> None:
+def test_a_cluster_that_does_not_answer_is_refused_at_once(name, sentence):
     pytest.importorskip("ray")
     with pytest.raises(InputValueError, match=sentence):
         open_engine(name)
 
 
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_extra_is_named(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "ray", None)

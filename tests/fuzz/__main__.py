@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -58,65 +58,34 @@ def fuzz(cases: Sequence[str], tally: Tally, until: float, artefacts: Path = ART
     left = list(cases)
     while left and time.monotonic() < until:
         with tempfile.TemporaryDirectory(prefix="modgap-fuzz-") as home:
-            done = _fuzz_until_one_kills(left, Path(home), tally, until, artefacts)
-        left = left[done:]
+            said, status = _worked(left, home, until)
+            ended = [one for one in said if "failure" in one]
+            running = said[-1]["case"] if said and "failure" not in said[-1] else ""
+            if status and running:
+                ended.append({"case": running, "accepted": False, "failure": _how_it_died(status)})
+            elif status and not ended:
+                raise SystemExit(f"The worker did not start: exit status {status}.")
+            for one in ended:
+                tally.add(**one)
+                if one["failure"]:
+                    folder = folder_of(Path(home), one["case"])
+                    _keep(one["case"], one["failure"], folder, artefacts)
+        left = left[len(ended) :]
 
 
-def _fuzz_until_one_kills(
-    cases: Sequence[str], home: Path, tally: Tally, until: float, artefacts: Path
-) -> int:
-    """Run cases in one process; how many are done, with the one that it died of."""
-    done, running = 0, ""
-    with _worker(cases, home) as (process, lines):
-        for said in lines:
-            running = said["case"]
-            if "failure" in said:
-                tally.add(**said)
-                if said["failure"]:
-                    _keep(running, said["failure"], folder_of(home, running), artefacts)
-                done, running = done + 1, ""
-                if time.monotonic() > until:
-                    return done
-    if not running and done == 0:
-        raise SystemExit(f"The worker did not start: exit status {process.returncode}.")
-    if running:
-        failure = _how_it_died(process.returncode)
-        tally.add(running, False, failure)
-        _keep(running, failure, folder_of(home, running), artefacts)
-        done += 1
-    return done
-
-
-@contextmanager
-def _worker(
-    cases: Sequence[str], home: Path
-) -> Iterator[tuple[subprocess.Popen[str], Iterator[dict[str, Any]]]]:
-    """A process that runs cases, and what it says of each; it ends with the block."""
-    paths = [str(TESTS), *sys.path]
-    environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [*WORKER, home],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(list(cases)))
-            process.stdin.close()
-            yield process, (json.loads(line) for line in process.stdout)
-        finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Wait a little for a process that has nothing more to say, or end it."""
-    try:
-        process.wait(2)
-    except subprocess.TimeoutExpired:
-        process.kill()
+def _worked(cases: Sequence[str], home: str, until: float) -> tuple[list[dict[str, Any]], int]:
+    """What a process says of the cases it runs until a time, and its exit status."""
+    paths = os.pathsep.join(filter(None, [str(TESTS), *sys.path]))
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    status, words = 0, [*WORKER, home]
+    with open(Path(home) / "said", "w+") as out:
+        with suppress(subprocess.TimeoutExpired):
+            status = subprocess.run(
+                words, input=json.dumps(list(cases)), stdout=out, text=True, env=environment,
+                timeout=max(until - time.monotonic(), 0.1),
+            ).returncode  # fmt: skip
+        out.seek(0)
+        return [json.loads(line) for line in out if line.endswith("\n")], status
 
 
 def _how_it_died(status: int) -> str:

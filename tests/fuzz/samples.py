@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 from safetensors.numpy import save
 
-from command_line import make_files, modgap
+from command_line import make_files, succeed
 
 N = 40
 CONFIG = """\
@@ -132,8 +132,7 @@ def make_base(folder: Path) -> dict[str, dict[str, bytes]]:
     pair = folder / "image.npy", folder / "text.npy"
     for method in ("shift", "whiten", "calibrate"):
         path = folder / f"{method}.safetensors"
-        ran = modgap("fit", *pair, "--method", method, "--queries", "text", "-o", path)
-        assert ran.status == 0, ran.err
+        succeed("fit", *pair, "--method", method, "--queries", "text", "-o", path)
         found["corrections"][method] = path.read_bytes()
     labels = np.arange(N) // 2
     found["groups"] = {

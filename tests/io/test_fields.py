@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
-import torch
 
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.io import Embeddings, open_embeddings, open_modalities, open_pair
@@ -22,38 +18,15 @@ YEARS = 1990 + np.arange(N)
 SOURCES = [f"source {i % 3}" for i in range(N)]
 
 
-def rows(n: int = N, seed: int = 0) -> np.ndarray:
+def rows(n=N, seed=0):
     return np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
 
 
-def vectors(n: int = N, seed: int = 0) -> pa.Array:
+def vectors(n=N, seed=0):
     return pa.FixedSizeListArray.from_arrays(pa.array(rows(n, seed).ravel()), 4)
 
 
-def save_parquet(path: Path) -> None:
-    source = pa.array(SOURCES).dictionary_encode()
-    table = {"v": vectors(), "id": list(range(N)), "year": YEARS, "source": source}
-    pq.write_table(pa.table(table), path, row_group_size=5)
-
-
-def save_shards(path: Path) -> None:
-    path.mkdir()
-    for part in (slice(0, 7), slice(7, N)):
-        table = {"v": vectors()[part], "year": YEARS[part], "source": SOURCES[part]}
-        pq.write_table(pa.table(table), path / f"{part.start}.parquet")
-
-
-def save_npz(path: Path) -> None:
-    np.savez(path, v=rows(), year=YEARS, source=np.array(SOURCES, "S"), ids=np.arange(N))
-
-
-def save_torch(path: Path) -> None:
-    torch.save(
-        {"v": torch.from_numpy(rows()), "year": torch.tensor(YEARS), "source": SOURCES}, path
-    )
-
-
-def save_clip_retrieval(path: Path) -> None:
+def save_clip_retrieval(path):
     for folder, seed in (("img_emb", 0), ("text_emb", 1)):
         (path / folder).mkdir(parents=True)
         np.save(path / folder / f"{folder}_0.npy", rows(seed=seed))
@@ -62,27 +35,7 @@ def save_clip_retrieval(path: Path) -> None:
     pq.write_table(pa.table({**table, "source": SOURCES}), path / "metadata" / "metadata_0.parquet")
 
 
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [
-        ("a.parquet", save_parquet),
-        ("shards", save_shards),
-        ("a.npz", save_npz),
-        ("a.pt", save_torch),
-    ],
-)
-def test_other_columns_are_fields_in_every_format(
-    tmp_path: Path, name: str, write: Callable[[Path], None]
-) -> None:
-    write(tmp_path / name)
-    got = open_embeddings(tmp_path / name).fields
-    assert set(got) == {"year", "source"}
-    assert got["year"].load().tolist() == YEARS.tolist()
-    assert got["source"].load().tolist() == SOURCES
-    assert got["source"].take(np.array([9, 0, 9, 4])).tolist() == [SOURCES[i] for i in (9, 0, 9, 4)]
-
-
-def test_numbers_of_a_safetensors_file_are_fields(tmp_path: Path) -> None:
+def test_numbers_of_a_safetensors_file_are_fields(tmp_path):
     held = {"v": rows(), "year": YEARS, "ok": YEARS % 2 == 0}
     safetensors.numpy.save_file(held, tmp_path / "a.safetensors")
     got = open_embeddings(tmp_path / "a.safetensors").fields
@@ -92,14 +45,14 @@ def test_numbers_of_a_safetensors_file_are_fields(tmp_path: Path) -> None:
     }
 
 
-def test_metadata_of_a_clip_retrieval_folder_are_fields_of_both(tmp_path: Path) -> None:
+def test_metadata_of_a_clip_retrieval_folder_are_fields_of_both(tmp_path):
     save_clip_retrieval(tmp_path / "rows")
     for side in open_pair(tmp_path / "rows").sides.values():
         assert set(side.fields) == {"year", "source"}
         assert side.fields["year"].load().tolist() == YEARS.tolist()
 
 
-def test_texts_of_their_own_have_fields_of_their_own(tmp_path: Path) -> None:
+def test_texts_of_their_own_have_fields_of_their_own(tmp_path):
     save_clip_retrieval(tmp_path / "rows")
     (tmp_path / "rows" / "text_metadata").mkdir()
     table = {"image_path": list(map(str, range(N))), "caption": SOURCES, "words": YEARS}
@@ -109,7 +62,7 @@ def test_texts_of_their_own_have_fields_of_their_own(tmp_path: Path) -> None:
     assert set(found.y.fields) == {"words"}
 
 
-def test_a_column_that_names_a_modality_is_a_field_of_it_alone(tmp_path: Path) -> None:
+def test_a_column_that_names_a_modality_is_a_field_of_it_alone(tmp_path):
     columns = {
         "image": vectors(), "text": vectors(seed=1), "year": YEARS, "image_width": YEARS,
         "text_language": SOURCES, "text_year": YEARS, "x_min": YEARS, "y_min": YEARS,
@@ -126,9 +79,7 @@ def test_a_column_that_names_a_modality_is_a_field_of_it_alone(tmp_path: Path) -
     assert set(open_modalities({"text": path, "image": path}).sides["image"].fields) >= {"width"}
 
 
-def test_nulls_dates_and_odd_names_are_kept_and_what_is_no_plain_value_is_not(
-    tmp_path: Path,
-) -> None:
+def test_nulls_dates_and_odd_names_are_kept_and_what_is_no_plain_value_is_not(tmp_path):
     day = datetime.date(2020, 1, 2)
     columns = {
         "v": vectors(3), "n": [1, None, 3], "t": ["a", None, ""], "b": [True, None, False],
@@ -144,14 +95,14 @@ def test_nulls_dates_and_odd_names_are_kept_and_what_is_no_plain_value_is_not(
     assert got["day"].load().tolist() == [day, None, day]
 
 
-def test_columns_of_another_length_are_no_fields(tmp_path: Path) -> None:
+def test_columns_of_another_length_are_no_fields(tmp_path):
     np.savez(tmp_path / "a.npz", image=rows(), text=rows(8), of_image=YEARS, of_text=YEARS[:8])
     found = open_pair(tmp_path / "a.npz", paired=False)
     assert list(found.x.fields) == ["of_image"]
     assert list(found.y.fields) == ["of_text"]
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_read_before_it_is_asked_for(tmp_path):
     np.savez(tmp_path / "a.npz", v=rows(), pickled=np.array([{}] * N, object), year=YEARS)
     found = open_embeddings(tmp_path / "a.npz").subset(np.array([3, 1]))
     assert found.fields["year"].load().tolist() == [1993, 1991]
@@ -159,7 +110,7 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
         found.fields["pickled"].load()
 
 
-def test_fields_follow_their_rows() -> None:
+def test_fields_follow_their_rows():
     data = Embeddings.from_array(rows(), fields={"year": YEARS, "source": SOURCES})
     some = data.subset(np.array([5, 2, 7])).subset(np.array([2, 0]))
     assert some.fields["year"].load().tolist() == [1997, 1995]
@@ -179,6 +130,6 @@ def test_fields_follow_their_rows() -> None:
         ([[1], [1, 2]], InputTypeError, "one value per row, got lists"),
     ],
 )
-def test_fields_that_are_no_columns_are_refused(values: Any, error: Any, said: str) -> None:
+def test_fields_that_are_no_columns_are_refused(values, error, said):
     with pytest.raises(error, match=said):
         Embeddings.from_array(rows(), fields={"f": values})

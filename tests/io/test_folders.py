@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +21,7 @@ ROWS = {
 UIDS = [f"uid{i}" for i in range(N)]
 
 
-def datacomp(folder: Path, models: tuple[str, ...] = ("b32", "l14"), table: bool = True) -> Path:
+def datacomp(folder, models=("b32", "l14"), table=True):
     """A folder as DataComp publishes: shards of uneven length, the tenth after the ninth."""
     folder.mkdir(exist_ok=True)
     for name, part in {"part_9": slice(0, 5), "part_10": slice(5, N)}.items():
@@ -36,14 +33,12 @@ def datacomp(folder: Path, models: tuple[str, ...] = ("b32", "l14"), table: bool
     return folder
 
 
-def test_shards_are_read_in_order_with_the_tables_beside_them(tmp_path: Path) -> None:
+def test_shards_are_read_in_order_with_the_tables_beside_them(tmp_path):
     data = modgap.Modalities.of(datacomp(tmp_path / "one", ("l14",)))
     assert np.array_equal(data.X, ROWS["l14_img"])
     assert np.array_equal(data.Y, ROWS["l14_txt"])
     assert data.x.dtype == np.float16
-    assert data.x.ids is not None
     assert data.x.ids.tolist() == UIDS
-    assert data.y.captions is not None
     assert data.y.captions[7] == "caption uid7"
     assert data.pairing == "row by row, the ids agree"
     assert np.array_equal(data.x.take([8, 2]), ROWS["l14_img"][[8, 2]])
@@ -51,7 +46,7 @@ def test_shards_are_read_in_order_with_the_tables_beside_them(tmp_path: Path) ->
     assert np.array_equal(named.rows(), ROWS["l14_txt"])
 
 
-def test_one_of_several_models_is_chosen_by_name(tmp_path: Path) -> None:
+def test_one_of_several_models_is_chosen_by_name(tmp_path):
     folder = datacomp(tmp_path / "both")
     with pytest.raises(
         InputValueError,
@@ -64,13 +59,13 @@ def test_one_of_several_models_is_chosen_by_name(tmp_path: Path) -> None:
     assert np.array_equal(open_embeddings(folder, column="l14_img").rows(), ROWS["l14_img"])
 
 
-def test_shards_without_tables_have_no_ids(tmp_path: Path) -> None:
+def test_shards_without_tables_have_no_ids(tmp_path):
     data = modgap.Modalities.of(datacomp(tmp_path / "bare", ("b32",), table=False))
     assert data.x.ids is None
     assert np.array_equal(data.X, ROWS["b32_img"])
 
 
-def test_shards_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+def test_shards_that_contradict_each_other_are_refused(tmp_path):
     folder = datacomp(tmp_path / "short")
     pd.DataFrame({"uid": UIDS[:3]}).to_parquet(folder / "part_9.parquet")
     with pytest.raises(InputValueError, match=r"part_9\.npz and part_9\.parquet must have"):
@@ -78,17 +73,9 @@ def test_shards_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     (folder / "part_9.parquet").unlink()
     with pytest.raises(InputValueError, match=r"part_9\.npz has no table part_9\.parquet"):
         modgap.measure(folder)
-    other = datacomp(tmp_path / "other", table=False)
-    np.savez(other / "part_11.npz", b32_img=ROWS["b32_img"])
-    with pytest.raises(InputValueError, match="must hold the same arrays and columns"):
-        modgap.measure(other)
-    wide = datacomp(tmp_path / "wide", ("b32",), table=False)
-    np.savez(wide / "part_11.npz", b32_img=ROWS["l14_img"], b32_txt=ROWS["b32_txt"])
-    with pytest.raises(InputValueError, match="must have the same number of columns"):
-        modgap.measure(wide)
 
 
-def test_parquet_shards_beside_an_unrelated_npz_are_read_as_before(tmp_path: Path) -> None:
+def test_parquet_shards_beside_an_unrelated_npz_are_read_as_before(tmp_path):
     frame = pd.DataFrame({"image": list(ROWS["b32_img"]), "text": list(ROWS["b32_txt"])})
     frame.to_parquet(tmp_path / "rows.parquet")
     np.savez(tmp_path / "statistics.npz", mean=np.zeros(3))
@@ -96,7 +83,7 @@ def test_parquet_shards_beside_an_unrelated_npz_are_read_as_before(tmp_path: Pat
 
 
 @pytest.fixture
-def dataset() -> Any:
+def dataset():
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     datasets.disable_progress_bars()
     columns = {"image": list(ROWS["b32_img"]), "text": list(ROWS["b32_txt"])}
@@ -104,16 +91,15 @@ def dataset() -> Any:
     return datasets.Dataset.from_dict({"id": UIDS, **rows})
 
 
-def test_a_dataset_saved_to_disk_is_read(dataset: Any, tmp_path: Path) -> None:
+def test_a_dataset_saved_to_disk_is_read(dataset, tmp_path):
     dataset.save_to_disk(tmp_path / "saved", num_shards=2)
     data = modgap.Modalities.of(tmp_path / "saved")
     assert np.array_equal(data.X, ROWS["b32_img"])
-    assert data.x.ids is not None
     assert data.x.ids.tolist() == UIDS
     assert np.array_equal(data.y.take([8, 0]), ROWS["b32_txt"][[8, 0]])
 
 
-def test_a_saved_dataset_of_several_splits_asks_which(dataset: Any, tmp_path: Path) -> None:
+def test_a_saved_dataset_of_several_splits_asks_which(dataset, tmp_path):
     import datasets
 
     splits = datasets.DatasetDict({"train": dataset, "test": dataset.select([0, 1])})
@@ -125,7 +111,7 @@ def test_a_saved_dataset_of_several_splits_asks_which(dataset: Any, tmp_path: Pa
     assert open_pair(tmp_path / "one").x.n_rows == N
 
 
-def test_a_damaged_or_empty_saved_dataset_is_refused(dataset: Any, tmp_path: Path) -> None:
+def test_a_damaged_or_empty_saved_dataset_is_refused(dataset, tmp_path):
     dataset.select([]).save_to_disk(tmp_path / "empty")
     with pytest.raises(InputValueError, match="at least one row, got none"):
         modgap.measure(tmp_path / "empty")

@@ -22,7 +22,7 @@ Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 ROOT = Path(__file__).parents[2]
 
 
-def stored(kind: str = "PNG", size: tuple[int, int] = (40, 30), **options: object) -> bytes:
+def stored(kind="PNG", size=(40, 30), **options):
     out = io.BytesIO()
     Image.effect_mandelbrot(size, (-3, -2.5, 2, 2.5), 20).convert("RGB").save(out, kind, **options)
     return out.getvalue()
@@ -40,7 +40,7 @@ def test_other_formats_are_refused_whatever_pillow_knows(kind):
 
 
 def test_postscript_starts_no_program(monkeypatch):
-    def started(*words: object, **_: object) -> None:
+    def started(*words, **_):
         raise AssertionError(f"{words} was started")
 
     for name in ("Popen", "run", "check_call", "check_output"):
@@ -68,7 +68,7 @@ def test_whatever_fails_is_about_one_image(error, said):
 def test_a_failure_after_opening_is_caught_too(monkeypatch):
     from modgap.reports.rows import shrink
 
-    def fails(*_: object, **__: object) -> None:
+    def fails(*_, **__):
         raise MemoryError
 
     whole = stored()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ X = np.random.default_rng(4).normal(size=(40, 3)).astype(np.float32)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Four shards of a modality."""
     place = tmp_path / "rows"
     place.mkdir()
@@ -36,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_manifest_says_what_each_shard_is(folder: Path, tmp_path: Path) -> None:
+def test_a_manifest_says_what_each_shard_is(folder, tmp_path):
     found = Manifest.of(folder)
     second = found.shards[1]
     data = (folder / "1.npy").read_bytes()
@@ -49,7 +47,7 @@ def test_a_manifest_says_what_each_shard_is(folder: Path, tmp_path: Path) -> Non
     assert repr(found) == f"Manifest(4 shards, {4 * len(data)} bytes)"
 
 
-def test_a_manifest_lists_the_folders_of_clip_retrieval(tmp_path: Path) -> None:
+def test_a_manifest_lists_the_folders_of_clip_retrieval(tmp_path):
     write_clip_retrieval(tmp_path / "c", X, -X, ids=range(40), shard_rows=30)
     found = Manifest.of(tmp_path / "c")
     assert [(shard.path, shard.rows, shard.columns) for shard in found.shards] == [
@@ -62,7 +60,7 @@ def test_a_manifest_lists_the_folders_of_clip_retrieval(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_is_compared_with_its_manifest(folder: Path) -> None:
+def test_a_folder_is_compared_with_its_manifest(folder):
     assert modgap("manifest", folder).out.startswith(f"wrote {folder}/manifest.json: 4 shards of")
     ran = modgap("manifest", folder, "--check")
     assert (ran.status, "all as the manifest says" in ran.out) == (0, True)
@@ -86,7 +84,7 @@ def test_a_folder_is_compared_with_its_manifest(folder: Path) -> None:
         assert open_embeddings(folder, bad_shards="skip").n_rows == 30
 
 
-def test_a_shard_that_no_manifest_names_is_refused_or_left_out(folder: Path) -> None:
+def test_a_shard_that_no_manifest_names_is_refused_or_left_out(folder):
     write_manifest(str(folder), folder / "manifest.json")
     np.save(folder / "4.npy", X)
     with pytest.raises(InputValueError, match=r"4\.npy is not named in it.*modgap manifest"):
@@ -95,7 +93,7 @@ def test_a_shard_that_no_manifest_names_is_refused_or_left_out(folder: Path) -> 
         assert open_embeddings(folder, bad_shards="skip").n_rows == 40
 
 
-def test_pairs_stay_pairs_where_the_manifest_misses_a_shard(tmp_path: Path) -> None:
+def test_pairs_stay_pairs_where_the_manifest_misses_a_shard(tmp_path):
     write_clip_retrieval(tmp_path / "c", X, -X, shard_rows=10)
     write_manifest(str(tmp_path / "c"), tmp_path / "c" / "manifest.json")
     (tmp_path / "c" / "text_emb" / "text_emb_2.npy").unlink()
@@ -105,13 +103,11 @@ def test_pairs_stay_pairs_where_the_manifest_misses_a_shard(tmp_path: Path) -> N
     np.testing.assert_array_equal(left.Y, -left.X)
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[str] = []
+def test_a_run_that_was_stopped_goes_on_where_it_was(folder, monkeypatch):
+    looked = []
     real = manifest.checksum
 
-    def until_third(file: Any) -> str:
+    def until_third(file):
         looked.append(file.path.name)
         if file.path.name == "2.npy" and len(looked) <= 4:
             raise KeyboardInterrupt
@@ -144,18 +140,18 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
         ([], "is not a manifest"),
     ],
 )
-def test_a_damaged_manifest_is_refused(tmp_path: Path, held: Any, said: str) -> None:
+def test_a_damaged_manifest_is_refused(tmp_path, held, said):
     (tmp_path / "m.json").write_text(json.dumps(held))
     with pytest.raises(InputValueError, match=said):
         Manifest.load(tmp_path / "m.json")
 
 
-def test_another_programs_manifest_is_left_alone(folder: Path) -> None:
+def test_another_programs_manifest_is_left_alone(folder):
     (folder / "manifest.json").write_text('{"files": []}')
     assert open_embeddings(folder).n_rows == 40
 
 
-def test_what_there_is_no_manifest_of_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_what_there_is_no_manifest_of_is_one_sentence(folder, tmp_path):
     assert f"Make one: modgap manifest {folder}\n" in modgap("manifest", folder, "--check").err
     (tmp_path / "d.lance").mkdir()
     assert "needs no manifest" in modgap("manifest", tmp_path / "d.lance").err

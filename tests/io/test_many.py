@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import modgap
 from modgap.core.checks import InputTypeError, InputValueError
-from modgap.io import Modalities, open_modalities, open_pair, open_queries
+from modgap.io import open_modalities, open_queries
 
 N, M, D = 12, 20, 4
 RNG = np.random.default_rng(0)
@@ -22,7 +20,7 @@ GROUPS = {"image": np.arange(N), "text": np.arange(M) % N, "audio": np.arange(N)
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path):
     """Three files, and a file of labels beside each."""
     for name, rows in ROWS.items():
         np.save(tmp_path / f"{name}.npy", rows)
@@ -30,7 +28,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return {name: tmp_path / f"{name}.npy" for name in ROWS}
 
 
-def assert_matches(data: Modalities) -> None:
+def assert_matches(data):
     """Which rows match is what the labels say, for every two modalities."""
     assert data.paired
     assert data.names == tuple(ROWS)
@@ -84,14 +82,6 @@ def test_rows_of_one_id_are_pairs(tmp_path):
     assert_matches(data)
 
 
-def test_equal_numbers_of_rows_are_pairs_row_by_row(tmp_path):
-    for name, rows in ROWS.items():
-        np.save(tmp_path / f"{name}.npy", rows[:N])
-    data = open_modalities({name: tmp_path / f"{name}.npy" for name in ROWS})
-    assert data.pairing == "row by row"
-    assert data.n_groups == N
-
-
 def test_one_file_may_hold_several_modalities(tmp_path):
     np.savez(
         tmp_path / "all.npz",
@@ -106,17 +96,6 @@ def test_one_file_may_hold_several_modalities(tmp_path):
     assert_matches(open_modalities(paths, columns={"audio": "sound"}))
     with pytest.raises(InputValueError, match=r"holds more than one matrix: .*Choose one"):
         open_modalities(paths)
-
-
-def test_two_by_name_are_the_pair_of_the_same_files(files):
-    chosen = {name: files[name] for name in ("image", "audio")}
-    named = open_modalities(chosen, groups={name: GROUPS[name] for name in chosen})
-    pair = open_pair(
-        *chosen.values(), names=tuple(chosen), groups=(GROUPS["image"], GROUPS["audio"])
-    )
-    assert (named.names, named.pairing) == (pair.names, pair.pairing)
-    np.testing.assert_array_equal(np.stack(named.groups), np.stack(pair.groups))
-    np.testing.assert_array_equal(named.X, pair.X)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +123,6 @@ def test_what_cannot_be_opened(files, change, options, error, text):
     paths = {**files, **{name: folder / file for name, file in change.items()}}
     with pytest.raises(error, match=text):
         open_modalities(paths, **options)
-
-
-def test_one_modality_alone_is_refused(files):
-    with pytest.raises(InputValueError, match="two or more modality names"):
-        open_modalities({"image": files["image"]})
 
 
 def test_queries_have_files_and_labels_of_their_own(files, tmp_path):

@@ -17,7 +17,7 @@ from modgap.moments import PairMoments
 labels = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 
 
-def rows(n: int, dim: int = 3, seed: int = 0) -> np.ndarray:
+def rows(n, dim=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, dim))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from modgap.core.checks import InputTypeError, InputValueError
-from modgap.io import Modalities, open_pair
+from modgap.io import open_pair
 
 torch = pytest.importorskip("torch")
 
@@ -24,12 +22,12 @@ LONG = RNG.normal(size=(M, D)).astype(np.float32)  # more texts than images
 GX, GY = np.arange(N), np.arange(M) % N
 
 
-def assert_holds(pair: Modalities, x: np.ndarray = X, y: np.ndarray = Y) -> None:
+def assert_holds(pair, x=X, y=Y):
     np.testing.assert_array_equal(pair.x.rows(), x)
     np.testing.assert_array_equal(pair.y.rows(), y)
 
 
-def assert_groups(pair: Modalities, gx: object = GX, gy: object = GY) -> None:
+def assert_groups(pair, gx=GX, gy=GY):
     assert pair.group_codes is not None
     assert pair.paired
     matching = np.equal.outer(*pair.groups)
@@ -48,7 +46,7 @@ def assert_groups(pair: Modalities, gx: object = GX, gy: object = GY) -> None:
         ("img_emb", "text_emb"),
     ],
 )
-def test_common_names_say_which_matrix_is_which(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_common_names_say_which_matrix_is_which(tmp_path, names):
     # Written in the wrong order, so that only the names can tell.
     arrays = {names[1]: Y, names[0]: X, "third": X}
     np.savez(tmp_path / "a.npz", **arrays)
@@ -64,7 +62,7 @@ def test_common_names_say_which_matrix_is_which(tmp_path: Path, names: tuple[str
         assert pair.group_codes is None
 
 
-def test_stacked_arrays_and_tuples_of_tensors_are_pairs(tmp_path: Path) -> None:
+def test_stacked_arrays_and_tuples_of_tensors_are_pairs(tmp_path):
     x, y = torch.from_numpy(X), torch.from_numpy(Y)
     np.save(tmp_path / "a.npy", np.stack([X, Y]))
     torch.save(torch.stack([x, y]), tmp_path / "stack.pt")
@@ -77,21 +75,21 @@ def test_stacked_arrays_and_tuples_of_tensors_are_pairs(tmp_path: Path) -> None:
     assert_holds(open_pair(tmp_path / "bfloat16.pt"), half[0], half[1])
 
 
-def test_the_names_of_the_modalities_are_tried_first(tmp_path: Path) -> None:
+def test_the_names_of_the_modalities_are_tried_first(tmp_path):
     np.savez(tmp_path / "a.npz", text=Y, audio=X, image=LONG)
     pair = open_pair(tmp_path / "a.npz", names=("audio", "text"))
     assert_holds(pair)
     assert pair.names == ("audio", "text")
 
 
-def test_columns_can_be_chosen(tmp_path: Path) -> None:
+def test_columns_can_be_chosen(tmp_path):
     np.savez(tmp_path / "a.npz", first=Y, second=X)
     assert_holds(open_pair(tmp_path / "a.npz", x_column="second", y_column="first"))
     assert_holds(open_pair(tmp_path / "a.npz", x_column="second"))
     assert_holds(open_pair(tmp_path / "a.npz", y_column="first"))
 
 
-def test_two_files_may_be_of_two_formats(tmp_path: Path) -> None:
+def test_two_files_may_be_of_two_formats(tmp_path):
     np.save(tmp_path / "x.npy", X)
     pd.DataFrame({"id": range(N), "v": list(Y), "other": list(X)}).to_parquet(
         tmp_path / "y.parquet"
@@ -103,14 +101,21 @@ def test_two_files_may_be_of_two_formats(tmp_path: Path) -> None:
     assert sizes == [(5, 5), (5, 5), (2, 2)]
 
 
-def test_different_counts_without_groups_are_no_pairs(tmp_path: Path) -> None:
+def test_each_of_two_files_gives_the_matrix_that_is_called_like_its_modality(tmp_path):
+    np.savez(tmp_path / "both.npz", image=X, text=Y)
+    assert_holds(open_pair(tmp_path / "both.npz", tmp_path / "both.npz"))
+    np.save(tmp_path / "y.npy", Y)
+    assert_holds(open_pair(tmp_path / "both.npz", tmp_path / "y.npy"))
+
+
+def test_different_counts_without_groups_are_no_pairs(tmp_path):
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
     pair = open_pair(tmp_path / "a.npz")
     assert not pair.paired
     assert pair.group_codes is None
 
 
-def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
+def test_equal_counts_can_be_declared_no_pairs(tmp_path):
     np.savez(tmp_path / "a.npz", image=X, text=Y, groups=GX)
     assert_groups(open_pair(tmp_path / "a.npz"), GX, GX)
     pair = open_pair(tmp_path / "a.npz", paired=False)
@@ -120,17 +125,10 @@ def test_equal_counts_can_be_declared_no_pairs(tmp_path: Path) -> None:
         open_pair(tmp_path / "a.npz", groups="groups", paired=False)
 
 
-def test_pairs_can_be_demanded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", image=X, text=LONG)
-    with pytest.raises(InputValueError, match="must be pairs, got 12 and 20 rows"):
-        open_pair(tmp_path / "a.npz", paired=True)
-    assert open_pair(tmp_path / "a.npz", paired=True, groups=(GX, GY)).paired
-
-
 @pytest.mark.parametrize(
     "names", [("x_groups", "y_groups"), ("image_groups", "text_groups"), ("image_group", "y_group")]
 )
-def test_each_side_of_one_file_has_its_groups(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_each_side_of_one_file_has_its_groups(tmp_path, names):
     groups = {names[0]: GX, names[1]: GY}
     np.savez(tmp_path / "a.npz", image=X, text=LONG, captions=[f"{i}" for i in range(M)], **groups)
     pair = open_pair(tmp_path / "a.npz")
@@ -139,7 +137,7 @@ def test_each_side_of_one_file_has_its_groups(tmp_path: Path, names: tuple[str, 
     assert list(pair.y.captions) == [f"{i}" for i in range(M)]
 
 
-def test_both_sides_of_a_parquet_file_share_its_group_column(tmp_path: Path) -> None:
+def test_both_sides_of_a_parquet_file_share_its_group_column(tmp_path):
     frame = pd.DataFrame({"image": list(X), "text": list(Y), "product": [f"p{i // 2}" for i in GX]})
     frame.to_parquet(tmp_path / "a.parquet")
     assert open_pair(tmp_path / "a.parquet").group_codes is None
@@ -147,27 +145,21 @@ def test_both_sides_of_a_parquet_file_share_its_group_column(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def two_files(tmp_path: Path) -> tuple[Path, Path]:
+def two_files(tmp_path):
     x, y = tmp_path / "x.parquet", tmp_path / "y.npz"
     pd.DataFrame({"v": list(X), "product": GX, "name": [f"n{g}" for g in GX]}).to_parquet(x)
     np.savez(y, v=LONG, product=GY, title=[f"n{g}" for g in GY])
     return x, y
 
 
-def test_groups_may_be_a_column_of_both_files(two_files: tuple[Path, Path]) -> None:
+def test_groups_may_be_a_column_of_both_files(two_files):
     assert_groups(open_pair(*two_files, groups="product"))
     names = [[f"n{g}" for g in side] for side in (GX, GY)]
     assert_groups(open_pair(*two_files, groups=("name", "title")), *names)
     assert_groups(open_pair(*two_files, groups="name,title"), *names)
 
 
-def test_group_columns_of_two_files_are_found_by_name(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", v=X, group=GX)
-    np.savez(tmp_path / "y.npz", v=LONG, groups=GY)
-    assert_groups(open_pair(tmp_path / "x.npz", tmp_path / "y.npz"))
-
-
-def write_labels(path: Path, labels: list | np.ndarray) -> Path:
+def write_labels(path, labels):
     match path.suffix:
         case ".npy":
             np.save(path, labels)
@@ -182,9 +174,7 @@ def write_labels(path: Path, labels: list | np.ndarray) -> Path:
 
 @pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv", ".parquet"])
 @pytest.mark.parametrize("kind", [int, str])
-def test_groups_may_be_files(
-    tmp_path: Path, two_files: tuple[Path, Path], suffix: str, kind: type
-) -> None:
+def test_groups_may_be_files(tmp_path, two_files, suffix, kind):
     labels = [[kind(g) if kind is int else f"{g:03}" for g in side] for side in (GX, GY)]
     gx = write_labels(tmp_path / f"gx{suffix}", labels[0])
     gy = write_labels(tmp_path / f"gy{suffix}", labels[1])
@@ -192,13 +182,7 @@ def test_groups_may_be_files(
     assert_groups(open_pair(*two_files, groups=f"{gx},{gy}"), *labels)
 
 
-def test_one_file_of_labels_serves_both_sides(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.stack([X, Y]))
-    path = write_labels(tmp_path / "g.txt", GX // 2)
-    assert_groups(open_pair(tmp_path / "a.npy", groups=path), GX // 2, GX // 2)
-
-
-def test_a_number_and_its_digits_are_the_same_label(tmp_path: Path) -> None:
+def test_a_number_and_its_digits_are_the_same_label(tmp_path):
     np.savez(tmp_path / "a.npz", image=X, text=LONG, x_groups=GX, y_groups=GY.astype(str))
     assert_groups(open_pair(tmp_path / "a.npz"), GX.astype(str), GY.astype(str))
 
@@ -216,14 +200,12 @@ def test_a_number_and_its_digits_are_the_same_label(tmp_path: Path) -> None:
         (7, InputTypeError, "the name of a column, a path, or one for each side, got int"),
     ],
 )  # fmt: skip
-def test_groups_that_cannot_be_used(
-    two_files: tuple[Path, Path], groups: object, error: type[Exception], text: str
-) -> None:
+def test_groups_that_cannot_be_used(two_files, groups, error, text):
     with pytest.raises(error, match=text):
         open_pair(*two_files, groups=groups)
 
 
-def test_label_files_that_cannot_be_used(tmp_path: Path, two_files: tuple[Path, Path]) -> None:
+def test_label_files_that_cannot_be_used(tmp_path, two_files):
     (tmp_path / "g.json").write_text("[]")
     with pytest.raises(
         InputValueError, match=r"Labels are read from .npy, .txt, .csv and .parquet"
@@ -232,6 +214,9 @@ def test_label_files_that_cannot_be_used(tmp_path: Path, two_files: tuple[Path, 
     (tmp_path / "g.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputValueError, match="a column 'group' or only one column, got 'a', 'b'"):
         open_pair(*two_files, groups=tmp_path / "g.csv")
+    (tmp_path / "ragged.csv").write_text("group,n\na,1\nb\n")
+    with pytest.raises(InputValueError, match=r"must have 2 fields, .* but line 3 has 1"):
+        open_pair(*two_files, groups=tmp_path / "ragged.csv")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputValueError, match="only one column, got none"):
         open_pair(*two_files, groups=tmp_path / "empty.csv")
@@ -245,13 +230,13 @@ def test_label_files_that_cannot_be_used(tmp_path: Path, two_files: tuple[Path, 
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])
-def test_whole_numbers_of_different_width_are_the_same_labels(tmp_path: Path, dtype: str) -> None:
+def test_whole_numbers_of_different_width_are_the_same_labels(tmp_path, dtype):
     np.savez(tmp_path / "a.npz", image=X, text=LONG)
     pair = open_pair(tmp_path / "a.npz", groups=(GX.astype(dtype), GY))
     assert_groups(pair)
 
 
-def test_pairs_that_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_pairs_that_cannot_be_told_apart(tmp_path):
     np.savez(tmp_path / "two.npz", first=X, second=Y)
     with pytest.raises(InputValueError, match=r"'first', 'second'.*--y-column second"):
         open_pair(tmp_path / "two.npz")

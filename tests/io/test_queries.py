@@ -31,28 +31,10 @@ def test_any_number_of_modalities_come_by_name():
     data = three()
     assert data.names == ("image", "text", "fused")
     assert (data.paired, data.n_groups, data.dim) == (True, 30, 12)
-    for side in ("x", "y", "X", "Y"):
-        with pytest.raises(ValueError, match="works on two modalities, got 3: image, text, fused"):
-            getattr(data, side)
     pair = data.pair("fused", "image")
     assert pair.names == ("fused", "image")
     np.testing.assert_array_equal(pair.Y, X)
     assert not three(paired=False).paired
-
-
-def test_ids_pair_any_number_of_modalities():
-    order = np.random.default_rng(0).permutation(30)
-    sides = {
-        "image": Embeddings.from_array(X, ids=NAMES),
-        "text": Embeddings.from_array(Y[order], ids=np.array(NAMES)[order]),
-        "audio": Embeddings.from_array(X[:20], ids=NAMES[:20]),
-    }
-    data = Modalities.of(sides)
-    assert data.pairing.startswith("by id: 30 of 30 image rows")
-    assert data.n_groups == 20
-    rows = data.matches()
-    np.testing.assert_array_equal(X[rows[0]], X[rows[2]])
-    np.testing.assert_array_equal(order[rows[1]], rows[0])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 X = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
 
-SAVERS: dict[str, Callable[[Path], None]] = {
+SAVERS = {
     "a.npy": lambda path: np.save(path, X),
     "a.npz": lambda path: np.savez(path, v=X),
     "compressed.npz": lambda path: np.savez_compressed(path, v=X),
@@ -38,21 +37,21 @@ SAVERS: dict[str, Callable[[Path], None]] = {
 
 
 @cache
-def _saved(name: str) -> bytes:
+def _saved(name):
     """The file once: torch's old format holds an address of memory, so two may differ in length."""
     with TemporaryDirectory() as folder:
         SAVERS[name](Path(folder) / name)
         return (Path(folder) / name).read_bytes()
 
 
-def read_all(path: Path) -> None:
+def read_all(path):
     opened = open_embeddings(path)
     opened.rows()
     opened.take([0, opened.n_rows - 1])
     list(opened.batches(50))
 
 
-def refusal(path: Path) -> InputError | None:
+def refusal(path):
     try:
         read_all(path)
     except InputError as error:
@@ -62,7 +61,7 @@ def refusal(path: Path) -> InputError | None:
 
 @pytest.mark.parametrize("name", SAVERS)
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.99])
-def test_files_cut_short(tmp_path: Path, name: str, kept: float) -> None:
+def test_files_cut_short(tmp_path, name, kept):
     SAVERS[name](tmp_path / name)
     data = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data[: int(len(data) * kept)])
@@ -71,14 +70,14 @@ def test_files_cut_short(tmp_path: Path, name: str, kept: float) -> None:
 
 
 @pytest.mark.parametrize("name", SAVERS)
-def test_empty_files(tmp_path: Path, name: str) -> None:
+def test_empty_files(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(InputValueError, match=rf"{name} is empty \(0 bytes\)"):
         open_embeddings(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", SAVERS)
-def test_files_of_another_kind(tmp_path: Path, name: str) -> None:
+def test_files_of_another_kind(tmp_path, name):
     (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\n" * 9)
     with pytest.raises(InputValueError, match=rf"{name}.*(of another kind|no torch file)"):
         open_embeddings(tmp_path / name)
@@ -87,9 +86,7 @@ def test_files_of_another_kind(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", SAVERS)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_damaged_file_is_read_or_refused_never_a_crash(
-    tmp_path: Path, name: str, data: st.DataObject
-) -> None:
+def test_a_damaged_file_is_read_or_refused_never_a_crash(tmp_path, name, data):
     path = tmp_path / name
     damaged = bytearray(_saved(name))
     # The first and the last bytes hold the headers and footers, where damage does most.
@@ -101,14 +98,14 @@ def test_a_damaged_file_is_read_or_refused_never_a_crash(
 
 
 class Bomb:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self):
         return Path.touch, (self.path,)
 
 
-def test_pickles_never_run(tmp_path: Path) -> None:
+def test_pickles_never_run(tmp_path):
     trace = tmp_path / "trace"
     torch.save({"v": Bomb(trace)}, tmp_path / "bomb.pt")
     (tmp_path / "raw.pt").write_bytes(pickle.dumps(Bomb(trace)))
@@ -123,7 +120,7 @@ def test_pickles_never_run(tmp_path: Path) -> None:
     assert trace.exists()  # it would have
 
 
-def test_python_objects_are_named_as_such(tmp_path: Path) -> None:
+def test_python_objects_are_named_as_such(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1.0, "a"]], object))
     with pytest.raises(InputTypeError, match=r"got Python objects.*pickle and never loaded"):
         open_embeddings(tmp_path / "a.npy")
@@ -137,7 +134,7 @@ def test_python_objects_are_named_as_such(tmp_path: Path) -> None:
         _ = opened.captions
 
 
-def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+def test_paths_that_lead_nowhere(tmp_path):
     with pytest.raises(InputValueError, match=r"There is no file or folder '.*missing.npy'"):
         open_embeddings(tmp_path / "missing.npy")
     (tmp_path / "a.csv").write_text("1,2")
@@ -159,7 +156,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
         ("complex64", "got complex64. Take the real part"),
     ],
 )
-def test_numbers_that_are_no_embeddings(tmp_path: Path, dtype: str, text: str) -> None:
+def test_numbers_that_are_no_embeddings(tmp_path, dtype, text):
     rows = X.astype(dtype)
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "a.npz", v=rows)
@@ -175,7 +172,7 @@ def test_numbers_that_are_no_embeddings(tmp_path: Path, dtype: str, text: str) -
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long double is float64 here")
-def test_long_doubles(tmp_path: Path) -> None:
+def test_long_doubles(tmp_path):
     np.save(tmp_path / "a.npy", X.astype(np.longdouble))
     with pytest.raises(InputTypeError, match="float16, float32 or float64, got float128"):
         open_embeddings(tmp_path / "a.npy")
@@ -192,9 +189,7 @@ def test_long_doubles(tmp_path: Path) -> None:
         ((4, 0), "at least one row and one column"),
     ],
 )
-def test_shapes_that_are_no_matrix(
-    tmp_path: Path, name: str, shape: tuple[int, ...], text: str
-) -> None:
+def test_shapes_that_are_no_matrix(tmp_path, name, shape, text):
     rows = np.zeros(shape, np.float32)
     np.save(tmp_path / "a.npy", rows)
     torch.save(torch.from_numpy(rows), tmp_path / "a.pt")
@@ -202,7 +197,7 @@ def test_shapes_that_are_no_matrix(
         open_embeddings(tmp_path / name)
 
 
-def test_columns_that_are_not_there(tmp_path: Path) -> None:
+def test_columns_that_are_not_there(tmp_path):
     np.savez(tmp_path / "a.npz", image_features=X, text_features=X, labels=np.arange(200))
     with pytest.raises(
         InputValueError,
@@ -219,7 +214,7 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
         open_embeddings(tmp_path / "a.parquet")
 
 
-def test_columns_of_another_length(tmp_path: Path) -> None:
+def test_columns_of_another_length(tmp_path):
     np.savez(tmp_path / "a.npz", v=X, labels=np.arange(7))
     opened = open_embeddings(tmp_path / "a.npz")
     with pytest.raises(
@@ -246,15 +241,13 @@ FLOATS = pa.list_(pa.float32())
     ],
 )
 @pytest.mark.parametrize("row_group_size", [1, 100])
-def test_lists_that_are_no_matrix(
-    tmp_path: Path, column: pa.Array, text: str, row_group_size: int
-) -> None:
+def test_lists_that_are_no_matrix(tmp_path, column, text, row_group_size):
     pq.write_table(pa.table({"v": column}), tmp_path / "a.parquet", row_group_size=row_group_size)
     with pytest.raises(InputValueError, match=text):
         read_all(tmp_path / "a.parquet")
 
 
-def test_lists_of_something_else(tmp_path: Path) -> None:
+def test_lists_of_something_else(tmp_path):
     for values, text in (([["a"]], "got object"), ([[[1.0]]], "got object")):
         pq.write_table(pa.table({"v": values}), tmp_path / "a.parquet")
         with pytest.raises(InputTypeError, match=text):
@@ -264,7 +257,7 @@ def test_lists_of_something_else(tmp_path: Path) -> None:
         open_embeddings(tmp_path / "none.parquet")
 
 
-def test_parquet_shards_that_do_not_fit_together(tmp_path: Path) -> None:
+def test_parquet_shards_that_do_not_fit_together(tmp_path):
     pq.write_table(pa.table({"v": list(X)}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"v": list(X[:, :3])}), tmp_path / "1.parquet")
     with pytest.raises(InputValueError, match=r"same number of columns: 0.parquet .*1.parquet has"):
@@ -281,7 +274,7 @@ def test_parquet_shards_that_do_not_fit_together(tmp_path: Path) -> None:
         open_embeddings(tmp_path)
 
 
-def test_clip_retrieval_folders_that_do_not_fit_together(tmp_path: Path) -> None:
+def test_clip_retrieval_folders_that_do_not_fit_together(tmp_path):
     images, texts, metadata = (tmp_path / name for name in ("img_emb", "text_emb", "metadata"))
     images.mkdir()
     with pytest.raises(InputValueError, match=r"img_emb must hold .npy files, got none"):
@@ -304,7 +297,7 @@ def test_clip_retrieval_folders_that_do_not_fit_together(tmp_path: Path) -> None
         open_pair(tmp_path)
 
 
-def test_torch_files_of_something_else(tmp_path: Path) -> None:
+def test_torch_files_of_something_else(tmp_path):
     torch.save("words", tmp_path / "a.pt")
     with pytest.raises(InputTypeError, match=r"must hold a tensor, a dict of tensors.* got str"):
         open_embeddings(tmp_path / "a.pt")
@@ -316,7 +309,7 @@ def test_torch_files_of_something_else(tmp_path: Path) -> None:
         open_embeddings(tmp_path / "a.pt")
 
 
-def test_safetensors_of_eight_bits(tmp_path: Path) -> None:
+def test_safetensors_of_eight_bits(tmp_path):
     import safetensors.torch
 
     tensors = {"v": torch.eye(3).to(torch.float8_e5m2)}
@@ -325,14 +318,14 @@ def test_safetensors_of_eight_bits(tmp_path: Path) -> None:
         open_embeddings(tmp_path / "a.safetensors")
 
 
-def test_torch_files_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_files_without_torch(tmp_path, monkeypatch):
     torch.save(torch.eye(3), tmp_path / "a.pt")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'modgap\[torch\]'"):
         open_embeddings(tmp_path / "a.pt")
 
 
-def test_rows_that_are_not_there() -> None:
+def test_rows_that_are_not_there():
     rows = Embeddings.from_array(X)
     with pytest.raises(InputValueError, match="row numbers from 0 to 199, got 200"):
         rows.take([0, 200])

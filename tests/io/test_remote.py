@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +25,7 @@ from modgap.io import (
     write_clip_retrieval,
     write_manifest,
 )
-from web_files import WebFiles, web_files
+from web_files import web_files
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -35,20 +33,20 @@ DIM = 8
 X = np.random.default_rng(2).normal(size=(600, DIM)).astype(np.float32)
 
 
-def parquet_bytes(rows: np.ndarray) -> bytes:
+def parquet_bytes(rows):
     lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), DIM)
     held = io.BytesIO()
     pq.write_table(pa.table({"v": lists, "id": range(len(rows))}), held, row_group_size=200)
     return held.getvalue()
 
 
-def numpy_bytes(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
+def numpy_bytes(save, *arrays, **named):
     held = io.BytesIO()
     save(held, *arrays, **named)
     return held.getvalue()
 
 
-FILES: dict[str, bytes] = {
+FILES = {
     "a.npy": numpy_bytes(np.save, X),
     "fortran.npy": numpy_bytes(np.save, np.asfortranarray(X)),
     "a.npz": numpy_bytes(np.savez, v=X),
@@ -59,13 +57,13 @@ FILES: dict[str, bytes] = {
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pauses(monkeypatch):
     """Attempts follow each other at once."""
     monkeypatch.setattr(remote, "PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture
-def memory() -> Iterator[Any]:
+def memory():
     """A store in this process, empty before and after."""
     system = fsspec.filesystem("memory")
     system.store.clear()
@@ -75,7 +73,7 @@ def memory() -> Iterator[Any]:
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[WebFiles]:
+def web(tmp_path):
     """A web server of tmp_path/site."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     (tmp_path / "site").mkdir()
@@ -84,7 +82,7 @@ def web(tmp_path: Path) -> Iterator[WebFiles]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_format_is_read_by_ranges(memory: Any, name: str) -> None:
+def test_every_format_is_read_by_ranges(memory, name):
     memory.pipe_file(f"/{name}", FILES[name])
     opened = open_embeddings(f"memory://{name}")
     np.testing.assert_array_equal(opened.rows(), X)
@@ -94,7 +92,7 @@ def test_every_format_is_read_by_ranges(memory: Any, name: str) -> None:
     assert opened.source == f"memory://{name}"
 
 
-def test_a_file_url_is_a_path(tmp_path: Path) -> None:
+def test_a_file_url_is_a_path(tmp_path):
     np.save(tmp_path / "a.npy", X)
     opened = open_embeddings(f"file://{tmp_path}/a.npy")
     np.testing.assert_array_equal(opened.rows(), X)
@@ -102,7 +100,7 @@ def test_a_file_url_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_object_that_changes_or_vanishes_is_one_sentence(memory: Any, name: str) -> None:
+def test_an_object_that_changes_or_vanishes_is_one_sentence(memory, name):
     memory.pipe_file(f"/{name}", FILES[name])
     opened = open_embeddings(f"memory://{name}")
     memory.pipe_file(f"/{name}", FILES[name])
@@ -117,7 +115,7 @@ def test_an_object_that_changes_or_vanishes_is_one_sentence(memory: Any, name: s
         opened.rows()
 
 
-def test_folders_of_every_layout_are_listed_and_read(memory: Any) -> None:
+def test_folders_of_every_layout_are_listed_and_read(memory):
     for number in range(3):
         rows = X[200 * number : 200 * number + 200]
         half = {"l14_img": rows.astype(np.float16), "l14_txt": -rows.astype(np.float16)}
@@ -131,7 +129,6 @@ def test_folders_of_every_layout_are_listed_and_read(memory: Any) -> None:
             memory.pipe_file(f"/clip/{side}/{side}_{number}.npy", one)
     data = open_pair("memory://dc")
     np.testing.assert_array_equal(data.X, X.astype(np.float16))
-    assert data.x.ids is not None
     assert data.x.ids[599] == "2-199"
     clip = open_pair("memory://clip")
     np.testing.assert_array_equal(clip.Y, -X)
@@ -158,7 +155,7 @@ def test_folders_of_every_layout_are_listed_and_read(memory: Any) -> None:
         ("nobody://a.npy", "nobody://a.npy cannot be read: Protocol not known: nobody"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(memory: Any, url: str, said: str) -> None:
+def test_what_cannot_be_read_is_one_sentence(memory, url, said):
     memory.pipe_file("/empty.npy", b"")
     memory.pipe_file("/a.csv", b"1")
     memory.pipe_file("/saved/state.json", b"{}")
@@ -166,8 +163,8 @@ def test_what_cannot_be_read_is_one_sentence(memory: Any, url: str, said: str) -
         open_embeddings(url)
 
 
-def test_a_store_that_needs_a_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: Any, **__: Any) -> None:
+def test_a_store_that_needs_a_library_names_it(monkeypatch):
+    def none(*_, **__):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", none)
@@ -175,7 +172,7 @@ def test_a_store_that_needs_a_library_names_it(monkeypatch: pytest.MonkeyPatch) 
         open_embeddings("s3://bucket/a.npy")
 
 
-def test_a_web_server_is_asked_for_ranges_of_what_was_named(web: WebFiles) -> None:
+def test_a_web_server_is_asked_for_ranges_of_what_was_named(web):
     (web.folder / "a.npy").write_bytes(FILES["a.npy"])
     opened = open_embeddings(f"{web.url}/a.npy?sig=sesame")
     np.testing.assert_array_equal(opened.take([599, 3]), X[[599, 3]])
@@ -187,7 +184,7 @@ def test_a_web_server_is_asked_for_ranges_of_what_was_named(web: WebFiles) -> No
         opened.rows()
 
 
-def test_a_connection_that_fails_is_tried_again_and_then_said(web: WebFiles) -> None:
+def test_a_connection_that_fails_is_tried_again_and_then_said(web):
     (web.folder / "a.npy").write_bytes(FILES["a.npy"])
     opened = open_embeddings(f"{web.url}/a.npy")
     web.failures = 2
@@ -201,14 +198,14 @@ def test_a_connection_that_fails_is_tried_again_and_then_said(web: WebFiles) -> 
     assert "sesame" not in ran.err
 
 
-def test_a_server_without_ranges_is_refused(web: WebFiles) -> None:
+def test_a_server_without_ranges_is_refused(web):
     (web.folder / "a.npy").write_bytes(FILES["a.npy"])
     web.ranges = False
     with pytest.raises(InputValueError, match=r"its server sends no ranges\. Download it first"):
         open_embeddings(f"{web.url}/a.npy").rows()
 
 
-def test_a_folder_of_a_web_server_is_read_by_its_manifest(web: WebFiles, tmp_path: Path) -> None:
+def test_a_folder_of_a_web_server_is_read_by_its_manifest(web, tmp_path):
     A, B = make_files(tmp_path, 240)
     folder = web.folder / "clip"
     write_clip_retrieval(folder, A, B, ids=[str(i) for i in range(len(A))], shard_rows=100)
@@ -232,7 +229,7 @@ def test_a_folder_of_a_web_server_is_read_by_its_manifest(web: WebFiles, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["../a.npy", "/etc/a.npy", "http://b/a.npy", "a.npy?x", ""])
-def test_a_manifest_names_nothing_outside_its_folder(web: WebFiles, name: str) -> None:
+def test_a_manifest_names_nothing_outside_its_folder(web, name):
     shard = {"path": name, "rows": 1, "columns": 1, "dtype": "f", "bytes": 1, "checksum": ""}
     held = {"schema": "modgap/manifest/1", "shards": [shard]}
     (web.folder / "manifest.json").write_text(json.dumps(held))
@@ -242,7 +239,7 @@ def test_a_manifest_names_nothing_outside_its_folder(web: WebFiles, name: str) -
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[Any]:
+def bucket():
     """A bucket of a real S3 API on this machine."""
     pytest.importorskip("s3fs", reason="s3fs is not installed")
     server = pytest.importorskip("moto.server", reason="moto is not installed")
@@ -263,7 +260,7 @@ def bucket() -> Iterator[Any]:
     s3.stop()
 
 
-def test_datacomp_in_a_bucket_is_measured(bucket: Any, tmp_path: Path) -> None:
+def test_datacomp_in_a_bucket_is_measured(bucket, tmp_path):
     A, B = make_files(tmp_path)
     for number in range(4):
         rows = slice(110 * number, 110 * number + 110)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -33,13 +30,13 @@ LABELS, GROUPS = np.arange(N) % 3, np.arange(N) // 2
 FILES = ["a.npy", "a.npz", "a.safetensors", "a.pt", "a.pth", "a.parquet", "A.NPZ"]
 
 
-def batches(rows: np.ndarray, size: int = 4) -> Iterator[np.ndarray]:
+def batches(rows, size=4):
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("dtype", [None, "float16", np.float64])
-def test_every_format_is_read_back_equal(tmp_path: Path, name: str, dtype: object) -> None:
+def test_every_format_is_read_back_equal(tmp_path, name, dtype):
     expected = X if dtype is None else X.astype(dtype)
     sources = (X, batches(X), Embeddings.from_array(X), torch.from_numpy(X), [X[:9], X[9:], X[:0]])
     for rows in sources:
@@ -50,7 +47,7 @@ def test_every_format_is_read_back_equal(tmp_path: Path, name: str, dtype: objec
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_the_libraries_read_what_is_written(tmp_path: Path) -> None:
+def test_the_libraries_read_what_is_written(tmp_path):
     for name in FILES:
         write_embeddings(tmp_path / name, batches(X))
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), X)
@@ -65,7 +62,7 @@ def test_the_libraries_read_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.pt", "a.parquet"])
-def test_columns_are_written_and_read(tmp_path: Path, name: str) -> None:
+def test_columns_are_written_and_read(tmp_path, name):
     columns = {"ids": IDS, "captions": np.array(CAPTIONS, object), "labels": LABELS}
     write_embeddings(tmp_path / name, batches(X), groups=GROUPS, **columns)
     got = open_embeddings(tmp_path / name)
@@ -76,7 +73,7 @@ def test_columns_are_written_and_read(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(got.groups, GROUPS)
 
 
-def test_safetensors_keep_numbers_and_refuse_strings(tmp_path: Path) -> None:
+def test_safetensors_keep_numbers_and_refuse_strings(tmp_path):
     write_embeddings(tmp_path / "a.safetensors", X, labels=LABELS, ids=np.arange(N))
     got = open_embeddings(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(got.labels, LABELS)
@@ -85,7 +82,7 @@ def test_safetensors_keep_numbers_and_refuse_strings(tmp_path: Path) -> None:
         write_embeddings(tmp_path / "b.safetensors", X, captions=CAPTIONS)
 
 
-def test_missing_captions_go_through_parquet(tmp_path: Path) -> None:
+def test_missing_captions_go_through_parquet(tmp_path):
     captions = np.array([*CAPTIONS[:-1], None], object)
     write_embeddings(tmp_path / "a.parquet", X, captions=captions)
     assert list(open_embeddings(tmp_path / "a.parquet").captions) == [*CAPTIONS[:-1], None]
@@ -93,7 +90,7 @@ def test_missing_captions_go_through_parquet(tmp_path: Path) -> None:
         write_embeddings(tmp_path / "a.npz", X, captions=captions)
 
 
-def test_a_long_stream_is_written_in_several_batches(tmp_path: Path) -> None:
+def test_a_long_stream_is_written_in_several_batches(tmp_path):
     n = 20_001
     rows = np.arange(n * 2, dtype=np.float64).reshape(n, 2)
     for name in ("a.npy", "a.parquet"):
@@ -103,7 +100,7 @@ def test_a_long_stream_is_written_in_several_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_pairs_are_read_back_equal(tmp_path: Path, name: str) -> None:
+def test_pairs_are_read_back_equal(tmp_path, name):
     write_pair(tmp_path / name, batches(X), batches(Y, 3), names=("audio", "text"))
     pair = open_pair(tmp_path / name, names=("audio", "text"))
     np.testing.assert_array_equal(pair.x.rows(), X)
@@ -111,13 +108,13 @@ def test_pairs_are_read_back_equal(tmp_path: Path, name: str) -> None:
     assert pair.paired
 
 
-def test_a_stacked_file_is_what_numpy_would_stack(tmp_path: Path) -> None:
+def test_a_stacked_file_is_what_numpy_would_stack(tmp_path):
     write_pair(tmp_path / "a.npy", X, batches(Y), dtype="float16")
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.stack([X, Y]).astype("float16"))
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.safetensors", "a.pt", "a.parquet"])
-def test_pairs_keep_the_groups_of_both_sides(tmp_path: Path, name: str) -> None:
+def test_pairs_keep_the_groups_of_both_sides(tmp_path, name):
     write_pair(tmp_path / name, X, Y, groups=(GROUPS, GROUPS[::-1]), labels=LABELS)
     pair = open_pair(tmp_path / name)
     np.testing.assert_array_equal(pair.groups[0], GROUPS)
@@ -127,14 +124,14 @@ def test_pairs_keep_the_groups_of_both_sides(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.safetensors", "a.pt"])
-def test_sides_of_different_length_fit_into_one_file(tmp_path: Path, name: str) -> None:
+def test_sides_of_different_length_fit_into_one_file(tmp_path, name):
     write_pair(tmp_path / name, X[:4], Y, groups=(np.arange(4), LABELS))
     pair = open_pair(tmp_path / name)
     assert (pair.x.shape, pair.y.shape) == ((4, D), (N, D))
     np.testing.assert_array_equal(pair.groups[1], LABELS)
 
 
-def test_clip_retrieval_folder(tmp_path: Path) -> None:
+def test_clip_retrieval_folder(tmp_path):
     folder = tmp_path / "out"
     write_clip_retrieval(folder, batches(X), Y, ids=IDS, captions=CAPTIONS, shard_rows=3)
     assert sorted(path.name for path in (folder / "img_emb").iterdir()) == [
@@ -150,13 +147,13 @@ def test_clip_retrieval_folder(tmp_path: Path) -> None:
     assert list(pair.x.ids) == IDS
 
 
-def test_clip_retrieval_folder_of_one_modality_without_metadata(tmp_path: Path) -> None:
+def test_clip_retrieval_folder_of_one_modality_without_metadata(tmp_path):
     write_clip_retrieval(tmp_path / "out", X)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["img_emb"]
     np.testing.assert_array_equal(open_embeddings(tmp_path / "out").rows(), X)
 
 
-def test_bad_clip_retrieval_folders_are_not_written(tmp_path: Path) -> None:
+def test_bad_clip_retrieval_folders_are_not_written(tmp_path):
     with pytest.raises(InputValueError, match="as many images as texts, got 10 and 4"):
         write_clip_retrieval(tmp_path / "out", X, Y[:4], shard_rows=3)
     with pytest.raises(InputValueError, match="caption must have one entry per row of img_emb"):
@@ -169,9 +166,7 @@ def test_bad_clip_retrieval_folders_are_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_values_that_do_not_fit_are_refused_and_nothing_is_written(
-    tmp_path: Path, name: str
-) -> None:
+def test_values_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path, name):
     big = X.copy()
     big[7, 1] = 1e6
     with pytest.raises(InputValueError, match=r"fit into float16, .*65504.*row 7 holds 1e\+06"):
@@ -179,15 +174,15 @@ def test_values_that_do_not_fit_are_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_infinities_that_were_there_already_are_kept(tmp_path: Path) -> None:
+def test_infinities_that_were_there_already_are_kept(tmp_path):
     rows = np.array([[np.inf, np.nan, 1.0]])
     write_embeddings(tmp_path / "a.npy", rows, dtype="float32")
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, name: str) -> None:
-    def interrupted() -> Iterator[np.ndarray]:
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, name):
+    def interrupted():
         yield X
         raise KeyboardInterrupt
 
@@ -200,7 +195,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.parquet", "a.pt"])
 @pytest.mark.parametrize("ids", [IDS[:9], [*IDS, "more"]])
-def test_columns_of_another_length_are_refused(tmp_path: Path, name: str, ids: list[str]) -> None:
+def test_columns_of_another_length_are_refused(tmp_path, name, ids):
     with pytest.raises(InputValueError, match=f"id must have one entry per row.*got {len(ids)}"):
         write_embeddings(tmp_path / name, batches(X), ids=ids)
     assert list(tmp_path.iterdir()) == []
@@ -224,15 +219,13 @@ def test_columns_of_another_length_are_refused(tmp_path: Path, name: str, ids: l
         (X, {"ids": [object()]}, InputTypeError, "id must hold strings or numbers, got object"),
     ],
 )
-def test_what_cannot_be_written(
-    tmp_path: Path, rows: object, options: dict, error: type[Exception], text: str
-) -> None:
+def test_what_cannot_be_written(tmp_path, rows, options, error, text):
     with pytest.raises(error, match=text):
         write_embeddings(tmp_path / "a.npy", rows, **options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pairs_that_cannot_be_written(tmp_path: Path) -> None:
+def test_pairs_that_cannot_be_written(tmp_path):
     with pytest.raises(InputValueError, match=r"must end in .npy, .npz.*got '.txt'"):
         write_pair(tmp_path / "a.txt", X, Y)
     with pytest.raises(

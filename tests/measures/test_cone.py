@@ -104,14 +104,3 @@ def test_cap_fraction_does_not_underflow():
     slopes = np.diff(values) / np.diff(dims)
     # Each dimension multiplies the share by sqrt((1 - cosine) / 2), nearly.
     assert slopes == pytest.approx(math.log10(math.sqrt(0.22)), rel=2e-3)
-
-
-@pytest.mark.parametrize("cosine", [1.0, 1.5, -1.01, math.nan])
-def test_cap_fraction_refuses_what_is_no_opening(cosine):
-    with pytest.raises(ValueError, match=r"cosine must be (at least -1 and below 1|finite), got"):
-        log10_cap_fraction(cosine, 3)
-
-
-def test_cap_fraction_refuses_one_dimension():
-    with pytest.raises(ValueError, match="dim must be at least 2, got 1"):
-        log10_cap_fraction(0.5, 1)

@@ -19,19 +19,9 @@ from modgap.measures import (
 )
 
 
-def test_separability_matches_the_reference(library, pairs):
-    X, Y = library(pairs[0]), library(pairs[1][:17])
-    assert library.check_kind(separability(X, Y)) == library.close(reference.separability(X, Y))
-
-
 def test_separability_of_constant_features_is_zero_or_infinite():
     X, Y = np.array([[1.0, 5.0], [1.0, 5.0]]), np.array([[1.0, 7.0], [1.0, 7.0]])
     assert separability(X, Y).tolist() == [0, math.inf]
-
-
-def test_feature_offset_matches_the_reference(library, pairs):
-    X = library(pairs[0])
-    assert library.check_kind(feature_offset(X)) == library.close(reference.feature_offset(X))
 
 
 def test_feature_offset_of_constant_features_is_zero_or_infinite():
@@ -66,19 +56,6 @@ def test_feature_divergence_of_separate_sets_hangs_on_the_floor():
     assert feature_divergence(X, Y, bins=2) == pytest.approx([math.log(4 / 1e-10)], rel=1e-6)
 
 
-def test_shell_matches_the_reference(library, pairs):
-    X = library(pairs[0])
-    result = shell(X)
-    found = (
-        result.radius,
-        result.variance,
-        result.sqrt_trace,
-        result.relative_error,
-        result.offset,
-    )
-    assert found == library.close(reference.shell(X))
-
-
 def test_the_shell_of_two_rows_has_no_thickness():
     result = shell(np.array([[1.0, 0.0], [1.0, 2.0]]))
     assert (result.radius, result.variance, result.sqrt_trace, result.relative_error) == (
@@ -98,23 +75,9 @@ def test_isotropic_rows_lie_on_a_thin_shell_of_radius_root_d(rng):
     assert result.variance < 1
 
 
-def test_off_diagonal_dominance_matches_the_reference(library, pairs):
-    X = library(pairs[0])
-    found = library.check_kind(off_diagonal_dominance(X))
-    assert found == library.close(reference.off_diagonal_dominance(X))
-
-
 def test_off_diagonal_dominance_is_zero_for_uncorrelated_and_for_constant_features():
     X = np.array([[1.0, 1.0, 7.0], [1.0, -1.0, 7.0], [-1.0, 1.0, 7.0], [-1.0, -1.0, 7.0]])
     assert off_diagonal_dominance(X).tolist() == [0, 0, 0]
-
-
-def test_feature_variance_matches_the_reference(library, pairs):
-    X = library(pairs[0])
-    values, tail = reference.feature_variance(X)
-    result = feature_variance(X)
-    assert library.check_kind(result.values) == library.close(values)
-    assert result.tail == library.close(tail)
 
 
 def test_the_tail_of_an_odd_number_of_features_uses_the_middle_one(pairs):
@@ -145,11 +108,3 @@ def test_vslerp_starts_at_a_and_ends_at_b(pairs):
 def test_vslerp_between_parallel_vectors_is_a_straight_line():
     a, b = np.array([1.0, 2.0]), np.array([3.0, 6.0])
     assert vslerp(a, b, 0.25, 0.0, np.zeros(2)) == pytest.approx([1.5, 3.0])
-
-
-def test_vslerp_refuses_opposite_vectors_and_vectors_on_the_mean():
-    a = np.array([1.0, 2.0])
-    with pytest.raises(ValueError, match="undefined between opposite vectors"):
-        vslerp(a, -a, 0.5, 0.0, np.zeros(2))
-    with pytest.raises(ValueError, match=r"vectors that differ from alpha \* mean"):
-        vslerp(a, -a, 0.5, 1.0, a)

@@ -19,21 +19,6 @@ from modgap.measures import (
 )
 
 
-def test_gap_vector_and_distance_match_the_reference(library, pairs):
-    X, Y = (library(A) for A in pairs)
-    assert library.check_kind(gap_vector(X, Y)) == library.close(reference.gap_vector(X, Y))
-    assert gap_distance(X, Y) == library.close(reference.gap_distance(X, Y))
-
-
-def test_the_gap_needs_no_pairs(library, pairs):
-    X, Y = library(pairs[0]), library(pairs[1][:7])
-    assert gap_distance(X, Y) == library.close(reference.gap_distance(X, Y))
-
-
-def test_gap_vector_points_from_y_to_x():
-    assert gap_vector(np.array([[3.0, 1.0]]), np.array([[1.0, 1.0]])).tolist() == [2.0, 0.0]
-
-
 def test_gap_distance_is_zero_when_the_means_coincide(pairs):
     X = pairs[0]
     assert gap_distance(X, X) == 0
@@ -61,10 +46,6 @@ def test_local_gaps_are_the_rows_differences_in_the_precision_given(library, pai
 def test_local_gaps_of_float16_are_float32(pairs):
     X, Y = (A.astype(np.float16) for A in pairs)
     assert local_gaps(X, Y).dtype == np.float32
-
-
-def test_the_mean_of_the_local_gaps_is_the_gap(pairs):
-    assert local_gaps(*pairs).mean(axis=0) == pytest.approx(gap_vector(*pairs), abs=1e-12)
 
 
 def test_gap_orthogonality_matches_the_reference(library, pairs):
@@ -122,14 +103,6 @@ def test_linear_separability_is_one_for_modalities_far_apart(library, rng):
     assert (result.n_fit, result.n_held_out) == (50, 50)
 
 
-def test_linear_separability_is_chance_for_one_distribution(rng):
-    X, Y = rng.normal(size=(2, 1000, 3))
-    result = linear_separability(X, Y)
-    # 500 held-out rows a side: the standard error is about 0.016.
-    assert abs(result.all_features - 0.5) < 0.06
-    assert abs(result.two_features - 0.5) < 0.06
-
-
 def test_linear_separability_picks_the_two_features_that_part_most(rng):
     X, Y = rng.normal(size=(2, 200, 6))
     X[:, 4] += 9
@@ -144,13 +117,6 @@ def test_linear_separability_is_seeded(rng):
     first = linear_separability(X, Y, seed=3)
     assert first == linear_separability(X, Y, seed=3)
     assert first != linear_separability(X, Y, seed=4)
-
-
-def test_linear_separability_does_not_favour_the_larger_side(rng):
-    X, Y = rng.normal(size=(2000, 2)), rng.normal(size=(100, 2)) + np.array([1.5, 0])
-    # The best boundary is right in Φ(0.75) = 77 % of either side; always guessing the larger
-    # side, right in 95 % of all rows, counts as one half.
-    assert linear_separability(X, Y).all_features == pytest.approx(0.77, abs=0.08)
 
 
 @pytest.mark.parametrize(("n", "m", "d", "gap"), [(300, 200, 20, 0.2), (90, 70, 30, 0.5)])
@@ -196,11 +162,6 @@ def test_linear_separability_leaves_the_rows_and_the_global_generator_alone(rng)
     linear_separability(X, Y)
     assert np.array_equal((X, Y), copies)
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
-
-
-def test_margin_matches_the_reference(library, pairs):
-    X, Y = (library(A) for A in pairs)
-    assert margin(X, Y) == library.close(reference.margin(X, Y))
 
 
 def test_margin_is_positive_exactly_when_every_nearest_row_is_the_pair(pairs):

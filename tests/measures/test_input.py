@@ -97,125 +97,103 @@ def small(pairs):
     return pairs[0][:8, :4].copy(), pairs[1][:8, :4].copy()
 
 
-@every_measure
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_rows_with_nan_or_infinity_are_refused_by_number(pairs, library, name, value):
-    X, Y = small(pairs)
-    X[[2, 5], 1] = value
-    message = r"has 2 rows with NaN or infinity, the first at row 2\. Drop them from both sides"
+def put(where, value, side=0):
+    """Two sides of which one has other numbers somewhere."""
+
+    def change(*sides):
+        sides[side][where] = value
+        return sides
+
+    return change
+
+
+def as_dtype(dtype):
+    return lambda X, Y: (X.astype(dtype), Y)
+
+
+BOTH = [*TWO, *PAIRED, "measure"]
+TYPE = r"must hold float16, float32 or float64, got .*\. "
+ANY_LIBRARY = {
+    **{
+        str(value): (
+            ALL,
+            put(([2, 5], 1), value),
+            r"has 2 rows with NaN or infinity, the first at row 2\. Drop them from both sides",
+        )
+        for value in (math.nan, math.inf, -math.inf)
+    },
+    "no direction": (UNIT, put(4, 0), r"has 1 row with length zero, the first at row 4\."),
+    "columns": (BOTH, lambda X, Y: (X, Y[:, :3]), "the same number of columns, got 4 and 3"),
+}
+REFUSED = {
+    "the other side": (
+        BOTH, put((3, 0), math.nan, side=1),
+        r"(Y|text|reference) has 1 row with NaN .* at row 3\.",
+    ),
+    **{
+        f"empty {shape}": (
+            ALL, lambda X, Y, shape=shape: (np.zeros(shape), Y),
+            "must have at least one row and one column, got shape",
+        )
+        for shape in ((0, 4), (8, 0))
+    },
+    **{
+        what: (
+            ALL, lambda X, Y, place=place: (X[place], Y),
+            "must be a matrix with one row per item, got shape",
+        )
+        for what, place in (("a vector", 0), ("a stack", None))
+    },
+    "one row": (AT_LEAST_TWO, lambda X, Y: (X[:1], Y[:1]), "X needs at least 2 rows, got 1"),
+    "other numbers of rows": (
+        PAIRED, lambda X, Y: (X, Y[:7]), r"same pairs row by row, got \(8, 4\) and \(7, 4\)"
+    ),
+    "whole numbers": (ALL, as_dtype(np.int64), TYPE + "Convert the rows to float32"),
+    "truths": (ALL, as_dtype(np.bool_), TYPE + "Convert the rows to float32"),
+    "texts": (ALL, as_dtype(np.str_), TYPE + "Convert the rows to float32"),
+    "complex numbers": (ALL, as_dtype(np.complex128), TYPE + "Take the real part"),
+    "objects": (ALL, as_dtype(object), TYPE + "Rows of different lengths or Python objects"),
+    "ragged lists": (
+        ALL, lambda X, Y: ([[1.0, 2.0], [3.0]], Y),
+        "must be a matrix, but its rows do not have the same",
+    ),
+    "a tensor and an array": (
+        BOTH, lambda X, Y: (X, pytest.importorskip("torch").from_numpy(Y)),
+        "must both be NumPy arrays or both torch tensors, got",
+    ),
+}  # fmt: skip
+NOT_TO_A_REFERENCE = ALL.keys() - {"conformity to a reference"}
+TAKEN = {
+    "rows of length zero": (NOT_TO_A_REFERENCE - set(UNIT), put(4, 0)),
+    "one row": (NOT_TO_A_REFERENCE - set(AT_LEAST_TWO), lambda X, Y: (X[:1], Y[:1])),
+    "other numbers of rows": (TWO, lambda X, Y: (X, Y[:7])),
+    "lists of lists": (ALL, lambda X, Y: (X.tolist(), Y.tolist())),
+}
+
+
+def each(table):
+    """Every case of a table with every measure that it is about."""
+    cases = [(what, name) for what, (names, *_) in table.items() for name in sorted(names)]
+    return pytest.mark.parametrize(("what", "name"), cases)
+
+
+@each(ANY_LIBRARY)
+def test_bad_rows_of_any_library_are_refused(pairs, library, what, name):
+    _, change, message = ANY_LIBRARY[what]
     with pytest.raises(ValueError, match=message):
-        ALL[name](library(X), library(Y))
+        ALL[name](*map(library, change(*small(pairs))))
 
 
-@pytest.mark.parametrize("name", [*TWO, *PAIRED, "measure"])
-def test_the_second_side_is_looked_at_too(pairs, name):
-    X, Y = small(pairs)
-    Y[3, 0] = math.nan
-    with pytest.raises(ValueError, match=r"(Y|text|reference) has 1 row with NaN .* at row 3\."):
-        ALL[name](X, Y)
+@each(REFUSED)
+def test_what_is_no_matrix_of_embeddings_is_refused(pairs, what, name):
+    _, change, message = REFUSED[what]
+    with pytest.raises((ValueError, TypeError), match=message):
+        ALL[name](*change(*small(pairs)))
 
 
-@pytest.mark.parametrize("name", UNIT)
-def test_rows_without_a_direction_are_refused_where_directions_count(pairs, library, name):
-    X, Y = small(pairs)
-    X[4] = 0
-    with pytest.raises(ValueError, match=r"has 1 row with length zero, the first at row 4\."):
-        ALL[name](library(X), library(Y))
-
-
-@pytest.mark.parametrize("name", sorted(ALL.keys() - set(UNIT) - {"conformity to a reference"}))
-def test_rows_of_length_zero_are_fine_where_rows_are_used_as_given(pairs, name):
-    X, Y = small(pairs)
-    X[4] = 0
-    ALL[name](X, Y)
-
-
-@every_measure
-@pytest.mark.parametrize("shape", [(0, 4), (8, 0)])
-def test_empty_matrices_are_refused(pairs, name, shape):
-    with pytest.raises(ValueError, match="must have at least one row and one column, got shape"):
-        ALL[name](np.zeros(shape), small(pairs)[1])
-
-
-@every_measure
-def test_vectors_and_stacks_are_refused(pairs, name):
-    X, Y = small(pairs)
-    for wrong in (X[0], X[None]):
-        with pytest.raises(ValueError, match="must be a matrix with one row per item, got shape"):
-            ALL[name](wrong, Y)
-
-
-@pytest.mark.parametrize("name", AT_LEAST_TWO)
-def test_one_row_is_refused_where_two_are_needed(pairs, name):
-    X, Y = small(pairs)
-    with pytest.raises(ValueError, match="X needs at least 2 rows, got 1"):
-        ALL[name](X[:1], Y[:1])
-
-
-@pytest.mark.parametrize(
-    "name", sorted(ALL.keys() - set(AT_LEAST_TWO) - {"conformity to a reference"})
-)
-def test_one_row_is_enough_elsewhere(pairs, name):
-    X, Y = small(pairs)
-    ALL[name](X[:1], Y[:1])
-
-
-@pytest.mark.parametrize("name", [*TWO, *PAIRED, "measure"])
-def test_different_dimensions_are_refused(pairs, library, name):
-    X, Y = small(pairs)
-    with pytest.raises(ValueError, match="must have the same number of columns, got 4 and 3"):
-        ALL[name](library(X), library(Y[:, :3]))
-
-
-@pytest.mark.parametrize("name", PAIRED)
-def test_different_row_counts_are_refused_where_pairs_are_needed(pairs, name):
-    X, Y = small(pairs)
-    with pytest.raises(ValueError, match=r"same pairs row by row, got \(8, 4\) and \(7, 4\)"):
-        PAIRED[name](X, Y[:7])
-
-
-@pytest.mark.parametrize("name", TWO)
-def test_different_row_counts_are_fine_where_pairs_are_not_needed(pairs, name):
-    X, Y = small(pairs)
-    TWO[name](X, Y[:7])
-
-
-@every_measure
-@pytest.mark.parametrize(
-    ("dtype", "hint"),
-    [
-        (np.int64, "Convert the rows to float32"),
-        (np.bool_, "Convert the rows to float32"),
-        (np.complex128, "Take the real part"),
-        (object, "Rows of different lengths or Python objects"),
-        (np.str_, "Convert the rows to float32"),
-    ],
-)
-def test_other_types_of_numbers_are_refused(pairs, name, dtype, hint):
-    X, Y = small(pairs)
-    message = rf"must hold float16, float32 or float64, got .*\. {hint}"
-    with pytest.raises(TypeError, match=message):
-        ALL[name](X.astype(dtype), Y)
-
-
-@every_measure
-def test_ragged_lists_are_refused(pairs, name):
-    with pytest.raises(ValueError, match="must be a matrix, but its rows do not have the same"):
-        ALL[name]([[1.0, 2.0], [3.0]], small(pairs)[1])
-
-
-@every_measure
-def test_lists_of_lists_are_taken(pairs, name):
-    X, Y = small(pairs)
-    ALL[name](X.tolist(), Y.tolist())
-
-
-@pytest.mark.parametrize("name", [*TWO, *PAIRED, "measure"])
-def test_numpy_and_torch_are_not_mixed(pairs, name):
-    torch = pytest.importorskip("torch")
-    X, Y = small(pairs)
-    with pytest.raises(TypeError, match="must both be NumPy arrays or both torch tensors, got"):
-        ALL[name](X, torch.from_numpy(Y))
+@each(TAKEN)
+def test_what_a_measure_can_use_is_taken(pairs, what, name):
+    ALL[name](*TAKEN[what][1](*small(pairs)))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex64"])
@@ -233,29 +211,6 @@ def test_tensors_that_need_gradients_are_taken(pairs):
     assert m.contrastive_loss(X, Y, 0.1) == pytest.approx(
         reference.contrastive_loss(X.detach(), Y.detach(), 0.1)
     )
-
-
-def test_float16_that_overflowed_says_so():
-    X = np.full((2, 2), 65504, np.float16)
-    X[1, 1] = np.inf
-    with pytest.raises(ValueError, match="float16 overflows above 65504: keep such embeddings in"):
-        m.gap_distance(X, X)
-
-
-@pytest.mark.parametrize("bins", [0, -3])
-def test_bins_must_be_above_zero(pairs, bins):
-    for function in (m.feature_divergence, m.conformity_divergence, m.gap_orthogonality):
-        with pytest.raises(ValueError, match=f"bins must be at least 1, got {bins}"):
-            function(*pairs, bins)
-    with pytest.raises(ValueError, match=f"bins must be at least 1, got {bins}"):
-        m.origin_landscape(*pairs, bins=bins)
-    with pytest.raises(TypeError, match=r"bins must be a whole number, got 2\.0"):
-        m.feature_divergence(*pairs, 2.0)
-
-
-def test_identical_rows_have_no_shell():
-    with pytest.raises(ValueError, match="X must hold rows that differ: all of them are the same"):
-        m.shell(np.ones((3, 2)))
 
 
 @every_measure
@@ -346,12 +301,6 @@ def test_measure_takes_tiny_and_huge_float32_rows(pairs, library, scale):
 def test_the_examples_in_the_docstrings_are_right(module):
     found = doctest.testmod(importlib.import_module(f"modgap.{module}"))
     assert found.failed == 0
-
-
-def test_there_are_examples_to_run():
-    names = ("moments", "measures.gap", "measures.cone", "measures.uniformity", "measures.loss")
-    for name in names:
-        assert doctest.testmod(importlib.import_module(f"modgap.{name}")).attempted > 0
 
 
 @pytest.mark.parametrize(("factor", "what"), [(1e300, "beyond 1e100"), (1e-300, "below 1e-100")])

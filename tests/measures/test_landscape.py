@@ -116,41 +116,5 @@ def test_a_step_of_zero_gives_the_conformity_divergence_of_the_rows(pairs):
     assert result.conformity_divergence == pytest.approx([expected], abs=1e-6)
 
 
-def test_a_step_onto_the_origin_is_refused():
-    X = np.array([[1.0, 2.0], [1.0, 2.0]])
-    with pytest.raises(ValueError, match="moves a row onto the origin"):
-        origin_landscape(X, X, [0.0, 1.0])
-    opposite = np.array([[1.0, 0.0]])
-    with pytest.raises(ValueError, match="moves a row onto the origin"):
-        shift_landscape(opposite, -opposite, [0.5])
-
-
-@pytest.mark.parametrize("steps", [[0.0, math.nan], [math.inf]])
-def test_steps_must_be_finite(pairs, steps):
-    with pytest.raises(ValueError, match="lambdas must be finite numbers, got"):
-        shift_landscape(*pairs, steps)
-    with pytest.raises(ValueError, match="alphas must be finite numbers, got"):
-        origin_landscape(*pairs, steps)
-
-
-def test_steps_must_be_numbers_and_some(pairs):
-    with pytest.raises(ValueError, match="lambdas must be a non-empty list of numbers"):
-        shift_landscape(*pairs, [])
-    with pytest.raises(TypeError, match="alphas must be numbers, got"):
-        origin_landscape(*pairs, ["a"])
-
-
-def test_temperatures_of_a_landscape_must_be_above_zero(pairs):
-    with pytest.raises(ValueError, match="temperatures must be finite numbers above 0"):
-        shift_landscape(*pairs, [0.0], [0.1, 0.0])
-    with pytest.raises(ValueError, match="temperature must be a finite number above 0"):
-        origin_landscape(*pairs, [0.0], temperature=-1)
-
-
-def test_what_moves_must_be_x_y_or_both(pairs):
-    with pytest.raises(ValueError, match="move must be one of 'x', 'y', 'both', got 'z'"):
-        origin_landscape(*pairs, move="z")
-
-
 def test_a_single_number_is_a_list_of_one(pairs):
     assert shift_landscape(*pairs, 0.5, 0.1).losses.shape == (1, 1)

@@ -54,21 +54,6 @@ def test_contrastive_loss_is_the_loss_of_its_terms(pairs, similarity):
     assert found == loss_terms(X, Y, 0.2, 7, similarity).loss
 
 
-@pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_alignment_plus_uniformity_is_the_loss(pairs, similarity):
-    result = loss_terms(*pairs, 0.3, similarity=similarity)
-    assert result.alignment + result.uniformity == pytest.approx(result.loss)
-
-
-def test_the_matched_and_the_mismatched_make_up_the_loss(pairs):
-    result = loss_terms(*pairs, 0.1)
-    assert 0 < result.n_matched < 2 * result.n
-    n_other = 2 * result.n - result.n_matched
-    total = result.n_matched * result.matched + n_other * result.mismatched
-    assert total / (2 * result.n) == pytest.approx(result.loss)
-    assert result.matched < result.mismatched
-
-
 def test_matched_is_decided_in_each_direction_by_itself():
     # By their angles x at 40° finds y at 10°, which is not its own; both y find their own x.
     X, Y = (np.column_stack([np.cos(a), np.sin(a)]) for a in np.radians([[0, 40], [10, 80]]))
@@ -79,12 +64,6 @@ def test_matched_is_decided_in_each_direction_by_itself():
     in_batches = loss_terms(np.tile(X, (2, 1)), np.tile(Y, (2, 1)), 1.0, batch_size=2)
     assert in_batches.n_matched == 6
     assert in_batches.mismatched == pytest.approx(result.mismatched)
-
-
-def test_swapping_the_sides_changes_neither_loss_of_the_matched_nor_of_the_mismatched(pairs):
-    X, Y = pairs
-    there, back = loss_terms(X, Y, 0.1), loss_terms(Y, X, 0.1)
-    assert terms(there) == pytest.approx(terms(back))
 
 
 def test_without_matched_or_mismatched_rows_their_loss_is_nan(pairs):
@@ -112,12 +91,6 @@ def test_indistinguishable_rows_cost_the_logarithm_of_their_number():
 def test_a_single_pair_costs_nothing():
     X = np.array([[1.0, 2.0]])
     assert contrastive_loss(X, -X, 0.01) == 0
-
-
-def test_a_last_batch_counts_by_its_size():
-    X = np.ones((5, 2))
-    expected = (4 * math.log(4) + 1 * math.log(1)) / 5
-    assert contrastive_loss(X, X, 1.0, batch_size=4) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -152,28 +125,19 @@ def test_a_common_shift_leaves_the_squared_distance_loss_even_in_float32(library
 def test_soft_assignments_match_the_reference(library, pairs, temperature, similarity):
     X, Y = (library(A) for A in pairs)
     Qx, Qy = reference.soft_assignments(X, Y, temperature, similarity)
-    result = soft_assignments(X, Y, temperature, similarity, matrices=True)
-    assert library.check_kind(result.Qx) == library.close(Qx)
-    assert library.check_kind(result.Qy) == library.close(Qy)
+    result = soft_assignments(X, Y, temperature, similarity)
     assert library.check_kind(result.y) == library.close(Qx.sum(axis=0))
     assert library.check_kind(result.x) == library.close(Qy.sum(axis=1))
     assert result.spread_x == library.close(Qy.sum(axis=1).std())
     assert result.spread_y == library.close(Qx.sum(axis=0).std())
 
 
-def test_soft_assignments_sum_to_one_on_average_and_give_matrices_when_asked(pairs):
-    result = soft_assignments(*pairs, 2.0)
-    assert (result.Qx, result.Qy) == (None, None)
-    assert result.x.mean() == pytest.approx(1)
-    assert result.y.mean() == pytest.approx(1)
-
-
 def test_soft_assignments_do_not_depend_on_the_block_size(pairs, monkeypatch):
-    whole = soft_assignments(*pairs, 2.0, matrices=True)
+    whole = soft_assignments(*pairs, 2.0)
     set_tiles(monkeypatch, 7, 11)
     monkeypatch.setattr(base, "rows_per_block", lambda *_, **__: 7)
-    in_blocks = soft_assignments(*pairs, 2.0, matrices=True)
-    for name in ("x", "y", "Qx", "Qy"):
+    in_blocks = soft_assignments(*pairs, 2.0)
+    for name in ("x", "y"):
         assert getattr(in_blocks, name) == pytest.approx(getattr(whole, name), abs=1e-12)
 
 
@@ -185,34 +149,3 @@ def test_soft_assignments_of_tight_clusters_follow_chowers_theorem_a_1(rng):
     gap = X.mean(axis=0) - Y.mean(axis=0)
     predicted = 1 + 2 * (Y - Y.mean(axis=0)) @ gap
     assert result.y == pytest.approx(predicted, rel=0, abs=1e-7)
-
-
-def test_matrices_of_too_many_rows_are_refused():
-    X = np.ones((5001, 1))
-    with pytest.raises(ValueError, match=r"at most 5,000 rows, got 5,001\. Leave matrices=False"):
-        soft_assignments(X, X, 1.0, matrices=True)
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize("function", [contrastive_loss, loss_terms, soft_assignments])
-def test_a_temperature_must_be_finite_and_above_zero(pairs, function, temperature):
-    with pytest.raises(ValueError, match="temperature must be a finite number above 0, got"):
-        function(*pairs, temperature)
-
-
-@pytest.mark.parametrize("temperature", ["0.1", None, True, [0.1]])
-def test_a_temperature_must_be_a_number(pairs, temperature):
-    with pytest.raises(TypeError, match="temperature must be a number, got"):
-        contrastive_loss(*pairs, temperature)
-
-
-def test_a_batch_size_must_be_a_whole_number_above_zero(pairs):
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        contrastive_loss(*pairs, 0.1, batch_size=0)
-    with pytest.raises(TypeError, match=r"batch_size must be a whole number, got 2\.5"):
-        contrastive_loss(*pairs, 0.1, batch_size=2.5)
-
-
-def test_a_similarity_must_be_one_of_two(pairs):
-    with pytest.raises(ValueError, match="Did you mean 'cosine'"):
-        contrastive_loss(*pairs, 0.1, similarity="cosin")

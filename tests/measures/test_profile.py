@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import modgap
 from conftest import make_many, make_pairs
-from modgap.core.checks import InputValueError
 from modgap.io import Embeddings
 from modgap.measures.profile import CosineHistograms
 
@@ -131,12 +129,6 @@ def test_rows_that_do_not_vary_leave_their_distributions_out():
     assert found.radii is None
     assert found.conformity is None
     assert found.features.separability.shape == (3,)
-
-
-@pytest.mark.parametrize("bad", [0, 1])
-def test_a_sample_of_less_than_two_rows_is_refused(pairs, bad):
-    with pytest.raises(InputValueError, match="sample must be"):
-        modgap.measures.profile(*pairs, sample=bad)
 
 
 def test_of_three_modalities_each_has_its_distributions_and_every_two_their_cosines():

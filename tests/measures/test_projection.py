@@ -73,11 +73,6 @@ def test_umap_is_the_same_for_the_same_seed():
     np.testing.assert_array_equal(first.y, again.y)
 
 
-def test_unknown_method_names_the_nearest(pairs):
-    with pytest.raises(InputValueError, match="pca"):
-        modgap.measures.projection(*pairs, "pcaa")
-
-
 @pytest.mark.parametrize("method", ["pca", "svd"])
 def test_three_modalities_are_placed_together_and_count_the_same(method):
     rows = {name: side.rows() for name, side in make_many(40).sides.items()}

@@ -13,12 +13,10 @@ import reference
 from modgap.measures import (
     cone,
     conformity_divergence,
-    contrastive_loss,
     estimated_conformity,
     gap_distance,
     gap_orthogonality,
     linear_separability,
-    measure,
     origin_landscape,
     separability,
     shift_landscape,
@@ -133,11 +131,3 @@ def test_closing_the_offset_from_the_origin_costs_loss(published_clip):
     # Levi sec. 5 and 6.2: at α = 0, where training left them, the loss is below that at α = 1.
     result = origin_landscape(*published_clip, [0.0, 1.0], temperature=0.01)
     assert result.loss[0] < result.loss[1]
-
-
-def test_measure_reports_the_numbers_of_the_single_functions(published_clip):
-    result = measure(*published_clip)
-    assert result.gap_distance == gap_distance(*published_clip)
-    assert result.n_tags == 17
-    assert result.pairs.loss.loss == contrastive_loss(*published_clip, 0.01)
-    assert "The gap distance and the measures of each modality use every row." in str(result)

@@ -12,25 +12,10 @@ from conftest import set_tiles
 from modgap.measures import alignment, uniformity, wasserstein_uniformity
 
 
-def test_alignment_matches_the_reference(library, pairs):
-    X, Y = (library(A) for A in pairs)
-    assert alignment(X, Y) == library.close(reference.alignment(X, Y))
-
-
-def test_uniformity_matches_the_reference(library, pairs):
-    X = library(pairs[0])
-    assert uniformity(X) == library.close(reference.uniformity(X))
-
-
 def test_uniformity_does_not_depend_on_the_block_size(pairs, monkeypatch):
     whole = uniformity(pairs[0])
     set_tiles(monkeypatch, 11, 7)
     assert uniformity(pairs[0]) == pytest.approx(whole, abs=1e-12)
-
-
-def test_wasserstein_uniformity_matches_the_reference(library, pairs):
-    X, Y = library(pairs[0]), library(pairs[1][:25])
-    assert wasserstein_uniformity(X, Y) == library.close(reference.wasserstein_uniformity(X, Y))
 
 
 def test_alignment_is_zero_for_equal_directions_and_four_for_opposite_ones(pairs):
@@ -39,21 +24,12 @@ def test_alignment_is_zero_for_equal_directions_and_four_for_opposite_ones(pairs
     assert alignment(X, -X) == pytest.approx(4)
 
 
-def test_alignment_is_never_negative(library, pairs):
-    X = library(pairs[0])
-    assert alignment(X, X) >= 0
-
-
 def test_uniformity_is_zero_when_all_rows_point_one_way():
     assert uniformity(np.ones((5, 3))) == pytest.approx(0, abs=1e-12)
 
 
 def test_uniformity_of_two_opposite_rows_is_minus_eight():
     assert uniformity(np.array([[1.0, 0.0], [-1.0, 0.0]])) == pytest.approx(-8)
-
-
-def test_uniformity_of_orthogonal_rows_is_minus_four():
-    assert uniformity(np.eye(6)) == pytest.approx(-4)
 
 
 def test_wasserstein_uniformity_is_zero_for_a_perfectly_spread_set():

@@ -210,11 +210,6 @@ def test_what_was_left_out_stays_out_of_the_file(pairs, tmp_path, detail):
     assert PairMoments.load(tmp_path / "p.safetensors").cross is None
 
 
-def test_saving_leaves_nothing_else_behind(pairs, tmp_path):
-    Moments.from_batch(pairs[0]).save(tmp_path / "new" / "m.safetensors")
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["m.safetensors"]
-
-
 def test_loading_another_kind_of_file_is_refused(pairs, tmp_path):
     Moments.from_batch(pairs[0]).save(tmp_path / "m.safetensors")
     with pytest.raises(

@@ -279,16 +279,4 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig19": (Plant(TWINS, ("CLIP: at ε = 5 %",)),),
 }
 # Entries that take more than a second or two, which are tried with the long tests.
-SLOW: tuple[str, ...] = (
-    "fig1",
-    "fig4",
-    "fig6",
-    "fig8",
-    "fig9",
-    "fig10",
-    "fig11",
-    "fig14",
-    "fig17",
-    "fig18",
-    "fig19",
-)
+SLOW: tuple[str, ...] = tuple(f"fig{k}" for k in (1, 4, 6, 8, 9, 10, 11, 14, 17, 18, 19))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not install
 
 
 @pytest.fixture(autouse=True)
-def _no_window() -> Iterator[None]:
+def _no_window():
     matplotlib.use("Agg")
     yield
     import matplotlib.pyplot as pyplot

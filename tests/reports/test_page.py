@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="module")
-def digits() -> modgap.reports.Report:
+def digits():
     found = few_digits(100)
     return modgap.report(
         found.X,
@@ -39,14 +38,14 @@ def digits() -> modgap.reports.Report:
 
 
 @pytest.fixture(scope="module")
-def digits_file(digits, tmp_path_factory) -> Path:
+def digits_file(digits, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "digits.html"
     digits.save(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def digits_seen(offline, digits_file) -> Iterator[Visit]:
+def digits_seen(offline, digits_file):
     """The page of the digits, scrolled through once."""
     with visit(offline.new_page(), digits_file) as seen:
         seen.see_all()
@@ -54,7 +53,7 @@ def digits_seen(offline, digits_file) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def seen(digits_seen) -> Iterator[Visit]:
+def seen(digits_seen):
     """The same page for all tests that leave it as it is."""
     digits_seen.page.bring_to_front()
     yield digits_seen
@@ -63,7 +62,7 @@ def seen(digits_seen) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def fresh(tab, digits_file) -> Iterator[Visit]:
+def fresh(tab, digits_file):
     """The same page, loaded anew."""
     with visit(tab, digits_file) as seen:
         yield seen
@@ -413,7 +412,7 @@ def test_published_clip_page_says_use_and_is_drawn(tab, published_clip, tmp_path
 
 
 @pytest.fixture(scope="module")
-def three_file(digits_fused, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
+def three_file(digits_fused, tmp_path_factory):
     """Images, captions and fused documents of the digits, with queries of their own."""
     asked = digits_fused.sides["text"].rows()[::9], digits_fused.group_labels[1][::9]
     data = digits_fused.with_queries({"text": asked[0]}, {"text": asked[1]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ HOSTILE = '=1+1 <b>"x"</b>'
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
+def document():
     """Pairs by id, with columns of every kind; some names and values would like to be code."""
     rng = np.random.default_rng(3)
     X, Y = make_pairs(N)
@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def open_page(offline, document, tmp_path_factory) -> Iterator[Visit]:
+def open_page(offline, document, tmp_path_factory):
     path = tmp_path_factory.mktemp("points") / "points.html"
     document.save(path)
     with visit(offline.new_page(), path) as seen:
@@ -57,7 +57,7 @@ def open_page(offline, document, tmp_path_factory) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def seen(open_page) -> Iterator[Visit]:
+def seen(open_page):
     """One page for all; every test leaves it without a selection, in 2-D, coloured by modality."""
     page = open_page.page
     yield open_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conftest import EMBEDDINGS, make_pairs
+from conftest import EMBEDDINGS
 from modgap.evaluation.robustness import noise_correlation
 from modgap.reproduce import Setting
 from modgap.reproduce.chowers2026 import PAPER
@@ -13,10 +13,9 @@ from modgap.reproduce.chowers2026.gap import _gain_inside
 from modgap.reproduce.chowers2026.neighbour_tasks import class_task, class_tasks, tasks
 from modgap.reproduce.chowers2026.rephrasing import _correlation, _with_rivals
 from modgap.reproduce.chowers2026.robustness import slopes
-from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import digit_zero_shot, zero_shots
 from modgap.reproduce.statistics import best_of_other_half
-from outcomes import published_outcome
+from outcomes import own_rows, published_outcome
 
 pytestmark = pytest.mark.xdist_group("chowers2026")  # every entry is run once
 
@@ -65,16 +64,6 @@ def test_the_gap_of_trained_models_is_no_more_orthogonal_than_random_directions(
         assert measured[f"mean absolute cosine, digits {side}"] < chance / 5
 
 
-def own_rows(classes: bool = True) -> OwnRows:
-    """Raw rows, and their classes in two wordings."""
-    X, Y = make_pairs(60, 16)
-    if not classes:
-        return OwnRows(X, Y)
-    labels = np.arange(60) % 6
-    texts = np.stack([Y[labels == k].mean(axis=0) for k in range(6)])
-    return OwnRows(X, Y, labels, texts, texts + 0.1 * np.roll(texts, 1, axis=1))
-
-
 def test_class_texts_classify_the_digits():
     task = class_task(digit_zero_shot(Setting()))
     for rows in (task.queries, task.candidates, task.other):
@@ -91,7 +80,7 @@ def test_some_classes_keep_their_images_and_their_texts():
         [place] = np.flatnonzero((whole.queries == query).all(axis=1))
         text = whole.candidates[whole.truth[place]]
         np.testing.assert_array_equal(part.candidates[truth], text)
-    assert len(part.queries) == 30
+    assert len(part.queries) == 36
 
 
 def test_digits_are_judged_only_where_nothing_else_is_at_hand():

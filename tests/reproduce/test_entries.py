@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
-from conftest import EMBEDDINGS, make_pairs
+from conftest import EMBEDDINGS
 from modgap.core.results import to_json
 from modgap.reproduce import NotAtHand, Outcome, Setting, entries
 from modgap.reproduce.record import recorded
 from modgap.reproduce.setting import OwnRows
-from outcomes import outcome_of, published_outcome
+from outcomes import outcome_of, own_rows, published_outcome
 
 
 def keys(paper: str, *names: object) -> list[str]:
@@ -228,20 +227,6 @@ def test_the_full_setting_finds_the_same(key) -> None:
 
 
 # Rows of your own
-
-
-def own_rows(length: float = 1.0, spread: float = 0.0, classes: bool = True) -> OwnRows:
-    """Made-up pairs of six classes in two wordings, of this length, or of lengths that spread."""
-    rows = []
-    for k, A in enumerate(make_pairs(n=72, d=16)):
-        by = length * np.exp(spread * np.random.default_rng(k).standard_normal((len(A), 1)))
-        rows.append(by * A / np.linalg.norm(A, axis=1, keepdims=True))
-    X, Y = rows
-    if not classes:
-        return OwnRows(X, Y)
-    labels = np.arange(len(X)) % 6
-    texts = np.stack([Y[labels == k].mean(axis=0) for k in range(6)])
-    return OwnRows(X, Y, labels, texts, texts + 0.1 * np.roll(texts, 1, axis=1))
 
 
 @pytest.mark.parametrize("key", cases(ON_ROWS, slow=()))

@@ -40,8 +40,6 @@ from modgap.reproduce.flickr8k.results import (
     gather_runs,
     mean_and_deviation,
     read_runs,
-    run_file,
-    scatter_runs,
 )
 from modgap.reproduce.flickr8k.transfer import cifar_task, digits_task, fashion_task
 from modgap.reproduce.statistics import mean_interval
@@ -140,22 +138,6 @@ def test_a_budget_stops_before_a_run_that_does_not_fit_and_learns_from_those_bef
     assert not budget.allows(run, 160.0 - 1.9 * run.seconds)
     assert budget.allows(run, 160.0 - 2.1 * run.seconds)
     assert Budget(None, 0.0).allows(run, 1e9)
-
-
-def test_gathered_runs_can_be_taken_apart_again(tmp_path) -> None:
-    runs = [
-        {"recipe": "FLT 0.01", "seed": 1, "metrics": {}},
-        {"recipe": FIRST, "rate": 1e-4, "starts": []},
-    ]
-    for run in runs:
-        (tmp_path / run_file(run)).write_text(json.dumps(run))
-    gather_runs(tmp_path, tmp_path / "results.json")
-    other = tmp_path / "other"
-    other.mkdir()
-    assert scatter_runs(tmp_path / "results.json", other).startswith("2 runs")
-    assert {path.name for path in other.iterdir()} == {"FLT-0.01-1.json", "first-steps-0.0001.json"}
-    assert scatter_runs(tmp_path / "results.json", other).startswith("0 runs")
-    assert json.loads((other / "FLT-0.01-1.json").read_text()) == runs[0]
 
 
 SHIPPED = {PRESET: FROM_SCRATCH, PRETRAINED_PRESET: PRETRAINED}

@@ -11,7 +11,6 @@ from modgap import measures
 from modgap.datasets.digits import measure_scans
 from modgap.measures import origin_landscape
 from modgap.reproduce import Outcome, Setting
-from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.landscape import moved_curves
 from modgap.reproduce.levi2025.resampled import (
@@ -149,20 +148,3 @@ def test_extremeness_is_the_mean_distance_of_the_ranks_from_the_middle():
         equal = (values[:, None] == values[None]).sum(1)
         expected.append(np.abs((below + equal / 2) / 50 - 0.5))
     assert extremeness(images) == pytest.approx(np.mean(expected, axis=0))
-
-
-def test_histograms_share_their_bins_and_may_leave_out_the_top():
-    groups = {"a": np.arange(100.0), "b": np.array([0.0, 1e6])}
-    assert [sum(c) for c in bin_counts(groups)["counts"].values()] == [100, 2]
-    cut = bin_counts(groups, tail=0.05)
-    assert len(cut["edges"]) == BINS + 1
-    assert cut["edges"][-1] < 100
-
-
-def test_pictures_show_at_most_what_they_can():
-    rows = np.arange(4000.0).reshape(2000, 2)
-    assert len(some(rows)) == 600
-    assert some(rows[:5]).tolist() == rows[:5].tolist()
-    (low, high), _ = limits({"rows": rows})
-    assert low < 0
-    assert high > 3998

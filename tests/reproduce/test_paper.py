@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +13,7 @@ from scipy.stats import spearmanr
 
 from modgap import plot
 from modgap.reproduce import Outcome, Paper, Setting, check, papers
+from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import (
     LIMITS,
     OWN,
@@ -30,6 +32,17 @@ title = "A paper"
 [sentences]
 rows = "made-up rows"
 many = "5,000 {rows}"
+
+[claims]
+closes = '''
+The gap of {name}
+closes. Otherwise: {name} keeps it.'''
+
+[printed]
+falls = "It falls. Otherwise: It rises."
+
+[consistency]
+adds = "The sum is right."
 
 [[panels.line]]
 kind = "curves"
@@ -113,6 +126,14 @@ def test_a_printed_table_names_its_cells_and_gives_its_columns(paper: Paper) -> 
     table = paper.table("table1")
     assert table.column("recall").tolist() == [30, 40]
     assert table.points("gap", "recall", ["BLIP"]).tolist() == [[0.5, 40]]
+
+
+def test_checks_have_the_declared_words(paper: Paper) -> None:
+    closes = paper.below("closes", 0.5, 0.1, name="CLIP")
+    assert closes == below("The gap of CLIP closes.", 0.5, 0.1, "CLIP keeps it.")
+    assert paper.above("falls", 1.0) == above("It falls.", 1.0, 0.0, "It rises.", "paper")
+    right = paper.check("adds", np.True_)
+    assert right == check("The sum is right.", True, "A mistake of ours.", "consistency")
 
 
 def test_what_nobody_declared_or_what_is_there_twice_is_a_mistake(paper: Paper) -> None:
@@ -204,6 +225,11 @@ def test_a_paper_declares_nothing_that_is_not_read() -> None:
     words = {"title", "claim", "needs", "how", "fast", "full", "on", "note", "slips", "evidence"}
     words.add("changed")  # read by docs/make_evidence.py
     for paper in papers():
+        sources = "".join(path.read_text(encoding="utf-8") for path in paper.folder.glob("*.py"))
+        stated = tuple(
+            re.findall(r'PAPER\.(?:above|below|check)\(\s*f?"(?:{\w+}_)?(\w+)"', sources)
+        )
+        assert [name for name in paper.statements if not name.endswith(stated)] == []
         used = {
             panel["use"]
             for name in names(paper)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from modgap import Correction, diagnose
 from modgap._version import __version__
@@ -33,7 +32,7 @@ from serving import (
 
 
 @pytest.fixture(scope="module")
-def client() -> TestClient:
+def client():
     return make_client()
 
 
@@ -310,6 +309,8 @@ def test_thumbnails_come_as_the_images_they_are():
         return pictures.get(row)
 
     client = make_client(Explorer(make_data(pictures=picture)))
+    sides = client.get("/api/info").json()["modalities"]
+    assert [side["thumbnails"] for side in sides] == [True, False]
     hit = client.get("/api/items?modality=image&offset=1&limit=1").json()["items"][0]
     assert hit["thumbnail"] == "/api/thumbnails/image/1"
     answer = client.get(hit["thumbnail"])

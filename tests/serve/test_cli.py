@@ -11,21 +11,20 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
-from command_line import make_files, modgap, python, start
+from command_line import make_files, modgap, python, refuse, start
 from modgap.serve.server import address_of, check_exposed, is_loopback, listen
 
 TOKEN = "a token of some length"
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     make_files(folder, 60)
     return folder
@@ -142,10 +141,9 @@ def test_a_server_open_to_others_wants_its_token_and_saves_what_its_monitor_saw(
 )
 def test_what_cannot_be_served_is_one_sentence(files, words, said):
     port = [] if "--port" in words else ["--port", "0"]
-    ran = modgap("serve", files / "image.npy", files / "text.npy", *words, *port)
-    assert (ran.status, ran.out) == (2, "")
-    assert said in ran.err
-    assert len(ran.err.strip().splitlines()) == 1
+    told = refuse("serve", files / "image.npy", files / "text.npy", *words, *port)
+    assert said in told
+    assert len(told.strip().splitlines()) == 1
 
 
 def test_the_token_may_come_from_the_environment(files, monkeypatch):
@@ -165,28 +163,33 @@ def test_a_port_in_use_is_one_sentence(files):
     )
 
 
-@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
-def test_without_the_extra_it_is_named(files, missing):
-    code = (
-        "import sys\n"
-        "class Without:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.partition('.')[0] == {missing!r}:\n"
-        f"            raise ModuleNotFoundError('No module named {missing}', name={missing!r})\n"
-        "sys.meta_path.insert(0, Without())\n"
-        "from modgap.cli import main\n"
-        f"sys.argv = ['modgap', 'serve', {str(files / 'image.npy')!r}, "
-        f"{str(files / 'text.npy')!r}, '--port', '0']\n"
-        "sys.stderr = sys.stdout\n"
-        "try: main()\n"
-        "except SystemExit as stop: print('status', stop.code)"
-    )
-    sentence, status = python(code).splitlines()
-    assert sentence == (
-        f"modgap: modgap serve needs {missing}, which is not installed. "
-        "Install it with: pip install 'modgap[serve]'"
-    )
-    assert status == "status 2"
+WITHOUT = """
+import sys
+class Without:
+    missing = ""
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == self.missing:
+            raise ModuleNotFoundError(f"No module named {name}", name=self.missing)
+finder = Without()
+sys.meta_path.insert(0, finder)
+sys.stderr = sys.stdout
+sys.argv = ["modgap", "serve", IMAGE, TEXT, "--port", "0"]
+from modgap.cli import main
+for finder.missing in ("fastapi", "uvicorn"):
+    try: main()
+    except SystemExit as stop: print("status", stop.code)
+"""
+
+
+def test_without_the_extra_it_is_named(files):
+    paths = f"IMAGE, TEXT = {str(files / 'image.npy')!r}, {str(files / 'text.npy')!r}"
+    lines = python(f"{paths}\n{WITHOUT}").splitlines()
+    for missing, sentence in zip(("fastapi", "uvicorn"), lines[::2], strict=True):
+        assert sentence == (
+            f"modgap: modgap serve needs {missing}, which is not installed. "
+            "Install it with: pip install 'modgap[serve]'"
+        )
+    assert lines[1::2] == ["status 2"] * 2
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ SEARCH = {"modality": "text", "row": 0}
 
 
 @pytest.fixture(scope="module")
-def client() -> TestClient:
+def client():
     return make_client(Explorer(make_data(pictures=lambda _: PNG)))
 
 
 @pytest.fixture
-def locked() -> TestClient:
+def locked():
     return make_client(token=TOKEN)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,13 @@ WAIT = 60_000
 
 
 @pytest.fixture(scope="module")
-def explorer() -> Explorer:
+def explorer():
     pixels = np.random.default_rng(0).integers(0, 256, size=(60, 8, 8))
     return Explorer(make_data(60, 120, pictures=from_pixels(pixels)), seed=1)
 
 
 @pytest.fixture(scope="module")
-def address(explorer: Explorer) -> Iterator[str]:
+def address(explorer):
     """A server whose report is made."""
 
     def document(progress: Any) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def address(explorer: Explorer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def tab(browser, address: str) -> tuple[Any, list[str]]:
+def tab(browser, address):
     """One tab for all tests, and what the browser complains of; it has compiled Plotly once."""
     opened = browser.new_context(accept_downloads=True).new_page()
     complaints: list[str] = []
@@ -53,7 +52,7 @@ def tab(browser, address: str) -> tuple[Any, list[str]]:
 
 
 @pytest.fixture
-def page(tab: tuple[Any, list[str]], address: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+def page(tab, address, request):
     """The page, loaded anew, once it has searched; any complaint fails the test."""
     opened, complaints = tab
     width, scheme = getattr(request, "param", (1440, "light"))

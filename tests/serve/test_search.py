@@ -30,7 +30,7 @@ from modgap.serve import Explorer, MixedIndex
 from modgap.serve.mapped_rows import MappedRows
 from modgap.serve.models import SearchHit
 from modgap.serve.workbench import Fitted
-from serving import DIM, N_X, NASTY, PNG, make_data, slow_search
+from serving import DIM, N_X, NASTY, make_data, slow_search
 
 CORRECTORS: tuple[Corrector, ...] = (
     Shift(0.4),
@@ -48,12 +48,12 @@ CORRECTORS: tuple[Corrector, ...] = (
 
 
 @pytest.fixture(scope="module")
-def data() -> Modalities:
+def data():
     return make_data()
 
 
 @pytest.fixture(scope="module")
-def explorer(data: Modalities) -> Explorer:
+def explorer(data):
     return Explorer(data)
 
 
@@ -278,15 +278,6 @@ def test_captions_come_as_they_are_but_can_always_be_sent():
     assert len(shown[3]) == 2_000
     shown[1].encode()
     assert explorer.rows.find("text", "onerror").total == 1
-
-
-def test_thumbnails_are_those_of_their_side_and_of_no_row_outside():
-    explorer = Explorer(make_data(pictures=lambda row: PNG if row == 2 else None))
-    assert explorer.rows.thumbnail("image", 2) == PNG
-    assert explorer.rows.thumbnail("image", 3) is None
-    assert explorer.rows.thumbnail("text", 2) is None
-    assert explorer.rows.thumbnail("image", N_X) is None
-    assert [side.thumbnails for side in explorer.info().modalities] == [True, False]
 
 
 def test_rows_are_mapped_once_for_each_of_the_last_corrections(monkeypatch):

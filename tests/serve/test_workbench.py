@@ -33,8 +33,15 @@ def nothing(*_: Any) -> None:
     pass
 
 
+def fit(explorer: Explorer, corrector: Any, progress: Any = nothing) -> str:
+    """Fit and remember a correction, as a job does; its identifier."""
+    fitted = explorer.try_out(corrector, progress)
+    explorer.corrections.add(fitted)
+    return fitted.id
+
+
 @pytest.fixture(scope="module")
-def data() -> Modalities:
+def data():
     return make_data(120, 240)
 
 
@@ -89,7 +96,7 @@ def test_several_that_ask_need_a_form_that_serves_them_all(data):
 def test_files_of_two_kinds_of_query_are_told_apart_whatever_the_names():
     rows = make_data(30, 30)
     explorer = Explorer(Modalities.of(rows.X, rows.Y, ("画像", "音声")), queries="音声")
-    identifier = explorer.fit(Calibrate(), nothing)
+    identifier = fit(explorer, Calibrate())
     files = [explorer.corrections.file(identifier, name) for name in ("画像", "音声")]
     assert len({name for name, _ in files}) == len({data for _, data in files}) == 2
     assert explorer.corrections.file(identifier) == files[1]
@@ -158,13 +165,13 @@ def test_a_shift_that_moves_nothing_is_refused_where_warnings_are_errors(data):
 def test_the_oldest_correction_gives_way_and_the_recommended_one_never(data):
     explorer = Explorer(data, kept=2)
     result = diagnose(data, correctors=[Center(), Shift(0.5)])
-    first = explorer.fit(Shift(0.1), nothing)
+    first = fit(explorer, Shift(0.1))
     # With fewer than 100 groups to confirm on nothing is recommended; here something is.
     object.__setattr__(result, "recommended", "Center()")
     object.__setattr__(result, "correction", Center().fit(data.x.rows(), data.y.rows()).correction_)
     explorer.corrections.recommend(result)
     explorer.search("text", row=0, correction=first)
-    later = [explorer.fit(Shift(amount), nothing) for amount in (0.2, 0.3)]
+    later = [fit(explorer, Shift(amount)) for amount in (0.2, 0.3)]
     assert list(explorer.corrections.listed()) == [RECOMMENDED, *later]
     with pytest.raises(Unknown):
         explorer.search("text", row=0, correction=first)
@@ -176,7 +183,7 @@ def test_the_oldest_correction_gives_way_and_the_recommended_one_never(data):
 
 def test_the_same_fit_again_replaces_the_earlier_one():
     explorer = Explorer(make_data())
-    first, other, again = (explorer.fit(Shift(a), nothing) for a in (0.1, 0.2, 0.1))
+    first, other, again = (fit(explorer, Shift(a)) for a in (0.1, 0.2, 0.1))
     assert list(explorer.corrections.listed()) == [other, again]
     with pytest.raises(Unknown):
         explorer.corrections.get(first)
@@ -263,7 +270,7 @@ def test_a_fit_has_places_to_stop_at_in_every_step_and_leaves_nothing(data):
         now = step
 
     with stoppable(lambda: bool(places.append(now))):
-        expected = whole.corrections.get(whole.fit(corrector, progress)).corrected.to_dict()
+        expected = whole.corrections.get(fit(whole, corrector, progress)).corrected.to_dict()
     steps = dict.fromkeys(places)
     assert list(steps) == [
         "reading the rows to fit and to evaluate on", "evaluating the rows as they are",
@@ -284,10 +291,10 @@ def test_a_fit_has_places_to_stop_at_in_every_step_and_leaves_nothing(data):
             return asked == (1 if step.startswith("reading") else places.count(step))
 
         with stoppable(last_of_step), pytest.raises(Stopped):
-            explorer.fit(corrector, progress)
+            fit(explorer, corrector, progress)
         assert (explorer.corrections.listed(), any(placed)) == ({}, False)
     assert (
-        explorer.corrections.get(explorer.fit(corrector, progress)).corrected.to_dict() == expected
+        explorer.corrections.get(fit(explorer, corrector, progress)).corrected.to_dict() == expected
     )
 
 

@@ -38,25 +38,14 @@ def test_rows_do_not_depend_on_their_batch(kind):
     inputs = digit_inputs(kind, 9)
     tower = make_network(kind)
     whole = network_rows(tower, inputs)
-    np.testing.assert_allclose(
-        network_rows(tower, inputs, batch_size=4), whole, rtol=1e-4, atol=1e-5
-    )
-    np.testing.assert_allclose(network_rows(tower, inputs[::-1])[::-1], whole, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(network_rows(tower, torch.from_numpy(inputs)), whole)
+    few = np.concatenate([network_rows(tower, part) for part in np.split(inputs, [4])])
+    np.testing.assert_allclose(few, whole, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_small_preset_gives_rows_of_one_dimension(kind):
     inputs = digit_inputs(kind, 2, "small")
     assert network_rows(make_network(kind, "small"), inputs).shape == (2, 256)
-
-
-def test_making_a_tower_leaves_the_global_generator_alone():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
-    make_network("mlp", seed=8)
-    assert torch.equal(torch.rand(2), expected)
 
 
 def test_the_mlp_has_the_weights_of_liang():
@@ -75,13 +64,6 @@ def test_a_text_row_is_read_where_the_caption_ends():
     changed = tokens.copy()
     changed[:, 1] = 9
     assert abs(network_rows(tower, changed) - network_rows(tower, tokens)).max() > 0.01
-
-
-def test_gradients_flow_through_a_call():
-    tower = make_network("mlp")
-    rows = tower(torch.from_numpy(noise_inputs("mlp", 3)))
-    rows.sum().backward()
-    assert tower.body[1].weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("kind", ["resnet", "vit", "transformer"])
@@ -119,9 +101,9 @@ def test_a_classifier_learns_and_leaves_the_tower_as_it_was():
     tower = make_network("mlp")
     before = network_rows(tower, inputs)
     torch.manual_seed(1)
-    trained, accuracy = fit_classifier(tower, inputs, labels, epochs=4)
+    trained, accuracy = fit_classifier(tower, inputs, labels, 4, 0)
     torch.manual_seed(2)  # the training has a generator of its own
-    again, _ = fit_classifier(tower, inputs, labels, epochs=4)
+    again, _ = fit_classifier(tower, inputs, labels, 4, 0)
     assert accuracy > 0.5  # chance is 0.1
     np.testing.assert_array_equal(network_rows(tower, inputs), before)
     np.testing.assert_array_equal(network_rows(trained, inputs), network_rows(again, inputs))
@@ -164,48 +146,15 @@ def test_a_missing_library_names_its_extra(missing, monkeypatch):
         make_network("vit")
 
 
-IMAGES = np.zeros((2, 1, 16, 16), np.float32)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: make_network("resnt"), r"kind must be one of .* Did you mean 'resnet'\?"),
         (lambda: make_network("mlp", "large"), "preset must be one of 'tiny', 'small'"),
         (lambda: make_network("mlp", seed=-1), "seed must be at least 0, got -1"),
-        (
-            lambda: network_rows(make_network("vit"), IMAGES[:, :, :8]),
-            r"images of shape \(n, 1, 16, 16\)",
-        ),
-        (
-            lambda: network_rows(make_network("mlp"), IMAGES.astype(int)),
-            "images of floats, got torch.int64",
-        ),
-        (
-            lambda: network_rows(make_network("transformer"), IMAGES[:, 0, 0]),
-            "takes token ids, got torch.float32",
-        ),
-        (
-            lambda: network_rows(make_network("transformer"), np.ones((1, 49), int)),
-            r"\(n, at most 48\), got \(1, 49",
-        ),
-        (
-            lambda: network_rows(make_network("transformer"), np.full((1, 4), 256)),
-            "Token ids must be from 0 to 255, got 256",
-        ),
-        (
-            lambda: network_rows(make_network("mlp"), IMAGES, batch_size=0),
-            "batch_size must be at least 1",
-        ),
-        (lambda: network_rows(make_network("mlp"), IMAGES[:0]), "at least one input"),
-        (
-            lambda: fit_classifier(make_network("mlp"), IMAGES, [1, 1]),
-            "labels must give one of at least two classes to each of 2 inputs",
-        ),
         (lambda: digit_inputs("mlp", 1798), "n must be between 1 and 1797, got 1798"),
-        (lambda: noise_inputs("transformer", 0), "n must be at least 1, got 0"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, words):
-    with pytest.raises((ValueError, TypeError), match=words):
+    with pytest.raises(ValueError, match=words):
         call()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import hyp0f1, ive
 
-from modgap.core.checks import InputTypeError, InputValueError
 from modgap.measures.gap import gap_distance
 from modgap.simulate.flow import gap_flow, linear_schedule, simple_flow
 from modgap.simulate.flow_theory import (
@@ -244,72 +243,40 @@ X2 = np.eye(2)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "text"),
+    ("call", "text"),
     [
-        (lambda: simple_flow(1.0, 1.0, [1]), InputValueError, "separation must lie strictly betw"),
-        (
-            lambda: simple_flow("a", 1.0, [1]),
-            InputTypeError,
-            "separation must be a number, got str",
-        ),
-        (lambda: simple_flow(0.5, -1.0, [1]), InputValueError, "inverse_temperature must be a fin"),
-        (
-            lambda: simple_flow(0.5, 1.0, [2, 1]),
-            InputValueError,
-            "times must be 0 or later and inc",
-        ),
-        (lambda: simple_flow(0.5, 1.0, []), InputValueError, "times must be a non-empty list"),
-        (
-            lambda: simple_flow(0.5, 1.0, [1], parameterisation="softplu"),
-            InputValueError,
-            "Did you mean 'softplus'",
-        ),
+        (lambda: simple_flow(1.0, 1.0, [1]), "separation must lie strictly betw"),
+        (lambda: simple_flow("a", 1.0, [1]), "separation must be a number, got str"),
+        (lambda: simple_flow(0.5, -1.0, [1]), "inverse_temperature must be a fin"),
+        (lambda: simple_flow(0.5, 1.0, [2, 1]), "times must be 0 or later and inc"),
+        (lambda: simple_flow(0.5, 1.0, []), "times must be a non-empty list"),
+        (lambda: simple_flow(0.5, 1.0, [1], parameterisation="softplu"), "Did you mean 'softplus'"),
         (
             lambda: simple_flow(0.5, 1.0, [1], schedule=lambda t: -1.0),
-            InputValueError,
             "schedule must return a finite number above 0, got -1.0 at time 0",
         ),
-        (
-            lambda: simple_flow(0.5, 1.0, [1], schedule=3.0),
-            InputTypeError,
-            "schedule must be a fun",
-        ),
-        (lambda: gap_flow(X2, X2[:1], 0.5, 1.0, [1]), InputValueError, "Y needs at least 2 rows"),
-        (
-            lambda: gap_flow(X2[:, :1] + 1, X2[:, :1] + 1, 0.5, 1.0, [1]),
-            InputValueError,
-            "2 columns",
-        ),
-        (lambda: gap_flow(X2 * np.nan, X2, 0.5, 1.0, [1]), InputValueError, "NaN or infinity"),
+        (lambda: simple_flow(0.5, 1.0, [1], schedule=3.0), "schedule must be a fun"),
+        (lambda: gap_flow(X2, X2[:1], 0.5, 1.0, [1]), "Y needs at least 2 rows"),
+        (lambda: gap_flow(X2[:, :1] + 1, X2[:, :1] + 1, 0.5, 1.0, [1]), "2 columns"),
+        (lambda: gap_flow(X2 * np.nan, X2, 0.5, 1.0, [1]), "NaN or infinity"),
         (
             lambda: gap_flow(X2, X2[::-1], 0.9, 5.0, [0, 1e3], free=False),
-            InputValueError,
             "The separation reached 1 near time",
         ),
         (
             lambda: separation_bound([1.0], 0.5, 1.0, margin=1.0, n=100),
-            InputValueError,
             "needs an inverse temperature of at least",
         ),
-        (
-            lambda: separation_bound([1.0], 1e-4, 1.5, margin=1.0, n=2),
-            InputValueError,
-            "above 0.1, got",
-        ),
+        (lambda: separation_bound([1.0], 1e-4, 1.5, margin=1.0, n=2), "above 0.1, got"),
         (
             lambda: separation_bound([-1.0], 0.5, 8.0, margin=1.0, n=4),
-            InputValueError,
             "times must be 0 or later, got -1",
         ),
-        (
-            lambda: mean_tilted_cosine(1, 1.0),
-            InputValueError,
-            "dimension must be at least 2, got 1",
-        ),
-        (lambda: initial_growth_bound(3, 0.3, 1.0, n=0), InputValueError, "n must be at least 1"),
-        (lambda: decay_rate(0.0), InputValueError, "inverse_temperature must be a finite number"),
+        (lambda: mean_tilted_cosine(1, 1.0), "dimension must be at least 2, got 1"),
+        (lambda: initial_growth_bound(3, 0.3, 1.0, n=0), "n must be at least 1"),
+        (lambda: decay_rate(0.0), "inverse_temperature must be a finite number"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(call, error, text):
-    with pytest.raises(error, match=text):
+def test_bad_input_is_refused_in_one_sentence(call, text):
+    with pytest.raises((ValueError, TypeError), match=text):
         call()

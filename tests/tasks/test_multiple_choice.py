@@ -16,7 +16,7 @@ from modgap.tasks import (
 )
 from modgap.tasks import rephrased_choice as protocol_of
 from modgap.tasks.multiple_choice import AMOUNTS, own_directions
-from task_rows import planted_questions
+from task_rows import nearest, planted_questions
 
 SIZES = (4, 2, 3, 4, 4)
 QUESTION_OF = np.repeat(np.arange(len(SIZES)), SIZES)
@@ -37,18 +37,8 @@ def rephrased_choice(*given, gap=None, amounts=AMOUNTS, **settings):
 
 
 def slow_choice(X, Y, metric):
-    chosen = []
-    for question in range(len(SIZES)):
-        x, scores = X[IMAGE_OF[question]], []
-        for y in Y[question == QUESTION_OF]:
-            if metric == "cosine":
-                scores.append(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
-            elif metric == "euclidean":
-                scores.append(-np.sum((x - y) ** 2))
-            else:
-                scores.append(x @ y)
-        chosen.append(int(np.argmax(scores)))
-    return np.array(chosen)
+    own = [Y[question == QUESTION_OF] for question in range(len(SIZES))]
+    return np.array([nearest(X[k], rows, metric) for k, rows in zip(IMAGE_OF, own, strict=True)])
 
 
 @pytest.mark.parametrize("metric", METRICS)

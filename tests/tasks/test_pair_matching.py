@@ -10,6 +10,7 @@ from modgap.corrections import METRICS, Calibrate, Center
 from modgap.reproduce.yaras2024 import PAPER
 from modgap.tasks import pair_matching_task, sweep_task
 from modgap.tasks.pair_matching import PUBLISHED
+from task_rows import score
 
 PATTERNS = np.repeat(["colour", "count", "text"], [6, 6, 8])
 
@@ -20,23 +21,13 @@ def sets(rng):
     return content + rng.normal(size=(20, 12)), content + rng.normal(size=(20, 12))
 
 
-def score(q, d, metric):
-    if metric == "cosine":
-        return q @ d / np.linalg.norm(q) / np.linalg.norm(d)
-    return -np.sum((q - d) ** 2) if metric == "euclidean" else q @ d
-
-
 def slow_hits(X, Y, metric, asking):
+    queries, documents = (Y, X) if asking == "text" else (X, Y)
     hits = []
     for i in range(0, len(X), 2):
-        j = i + 1
-        by_text = score(Y[i], X[i], metric) > score(Y[i], X[j], metric) and score(
-            Y[j], X[j], metric
-        ) > score(Y[j], X[i], metric)
-        by_image = score(X[i], Y[i], metric) > score(X[i], Y[j], metric) and score(
-            X[j], Y[j], metric
-        ) > score(X[j], Y[i], metric)
-        hits.append({"text": by_text, "image": by_image}[asking])
+        (q, r), (d, e) = queries[i : i + 2], documents[i : i + 2]
+        right = score(q, d, metric) > score(q, e, metric)
+        hits.append(right and score(r, e, metric) > score(r, d, metric))
     return np.array(hits)
 
 

@@ -12,6 +12,7 @@ from modgap.evaluation.significance import compare
 from modgap.reproduce.liang2022 import PAPER
 from modgap.tasks import zero_shot_task
 from modgap.tasks.zero_shot import PUBLISHED
+from task_rows import nearest
 
 N, CLASSES, DIM = 90, 6, 10
 
@@ -34,18 +35,7 @@ def zero_shot(X, texts, labels, correction=None, **settings):
 
 
 def slow_predictions(X, texts, metric):
-    found = []
-    for x in X:
-        scores = []
-        for t in texts:
-            if metric == "cosine":
-                scores.append(x @ t / np.linalg.norm(x) / np.linalg.norm(t))
-            elif metric == "euclidean":
-                scores.append(-np.sum((x - t) ** 2))
-            else:
-                scores.append(x @ t)
-        found.append(int(np.argmax(scores)))
-    return np.array(found)
+    return np.array([nearest(x, texts, metric) for x in X])
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -12,6 +12,7 @@ from modgap.corrections.bank import ForeignBankWarning
 from modgap.io import Modalities
 from modgap.tasks.zero_shot import zero_shot_task
 from modgap.tasks.zero_shot_hubs import zero_shot_hubs
+from task_rows import unit
 
 N, CLASSES, DIM = 240, 8, 16
 
@@ -35,10 +36,6 @@ def bank(task):
     rng = np.random.default_rng(4)
     means = np.array([X[labels == c].mean(axis=0) for c in range(CLASSES)])
     return means[rng.integers(0, CLASSES, 60)] + 0.8 * rng.normal(size=(60, DIM))
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def slow_predictions(X, texts, bank, weight, k):

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
-from modgap.train import TrainingStopped, every, train  # noqa: E402
+from modgap.train import TrainingStopped, train  # noqa: E402
 from modgap.train.learner import temperature_of  # noqa: E402
 from modgap.train.processes import pick_device  # noqa: E402
 from modgap.train.start import make_model  # noqa: E402
@@ -366,12 +366,3 @@ def test_two_processes_train_as_one(name, processes, digits, tmp_path, monkeypat
     whole, shared = (TwoTower.load(f / "model.safetensors") for f in (tmp_path, processes / name))
     for a, b in zip(whole.parameters(), shared.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
-
-
-def test_hooks_of_the_first_steps_see_the_start(digits, tmp_path):
-    seen = []
-    train(
-        digits_config(), output=tmp_path, data=digits,
-        hooks=[every(3, lambda state: seen.append(state.step))],
-    )  # fmt: skip
-    assert seen == [0, 3, 4]

@@ -34,7 +34,7 @@ from modgap.arrays.cosines import (
     order_statistic,
     paired_cosine_histogram,
 )
-from modgap.arrays.half import from_half, to_half
+from modgap.arrays.half import from_half
 from modgap.arrays.histogram import histogram, shared_range
 from modgap.arrays.passes import Listener, listening, passed
 from modgap.arrays.product import (
@@ -87,7 +87,6 @@ __all__ = [
     "rows_per_block",
     "shared_range",
     "sum_squares",
-    "to_half",
     "to_numpy",
     "top_k",
     "top_mean",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.arrays.base import cached_blocks, is_torch, like, namespace, to_numpy, widen
+from modgap.arrays.base import is_torch, namespace, to_numpy, widen
 from modgap.core.checks import Array
 from modgap.core.threads import in_threads
 
@@ -24,30 +24,16 @@ def shared_range(*sets: Array) -> tuple[Array, Array]:
 
 
 def histogram(A: Array, bins: int, low: Array, high: Array) -> np.ndarray:
-    """Counts (columns, bins) of the values of each column between its ``low`` and ``high``."""
-    columns = A.shape[1]
-    steps = widen(like(np.arange(bins + 1), A))
-    edges = low[:, None] + steps[None, :] * ((high - low) / bins)[:, None]
-    edges[:, -1] = high
+    """Counts (columns, bins) of the values of each column between its ``low`` and ``high``.
 
-    def count(rows: slice) -> np.ndarray:
-        cells = to_numpy(_places(widen(A[rows]), bins, edges)) + np.arange(columns) * bins
-        return np.bincount(cells.reshape(-1), minlength=columns * bins)
+    Sorted values are cut at the edges, so that no rounding carries one across.
+    """
+    first, last = to_numpy(low)[:, None], to_numpy(high)
+    edges = first + np.arange(bins + 1) * ((last[:, None] - first) / bins)
+    edges[:, -1] = np.nextafter(last, np.inf)  # which the last bin holds
 
-    counts = np.zeros(columns * bins, dtype=np.int64)
-    for part in in_threads(count, cached_blocks(A), 1 if is_torch(A) else None):
-        counts += part
-    return counts.reshape(columns, bins)
+    def count(column: int) -> np.ndarray:
+        values = np.sort(to_numpy(A[:, column]).astype(np.float64))
+        return np.diff(np.searchsorted(values, edges[column]))
 
-
-def _places(values: Array, bins: int, edges: Array) -> Array:
-    """The bin of each value; a product may round across an edge, so the edges decide."""
-    xp = namespace(values)
-    low, high = edges[:, 0], edges[:, -1]
-    offsets = like(np.arange(values.shape[1]) * (bins + 1), values)
-    index = xp.astype((values - low) / (high - low) * bins, xp.int64)
-    index = xp.clip(index, 0, bins - 1)
-    flat_edges = edges.reshape(-1)
-    below = values < flat_edges[index + offsets]
-    above = (values >= flat_edges[index + offsets + 1]) & (index < bins - 1)
-    return index - xp.astype(below, xp.int64) + xp.astype(above, xp.int64)
+    return np.stack(list(in_threads(count, range(A.shape[1]), 1 if is_torch(A) else None)))

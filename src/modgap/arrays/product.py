@@ -63,11 +63,6 @@ class Tile:
         return namespace(self.products).max(self.products, axis=0)
 
     @cached_property
-    def top(self) -> float:
-        """The largest of all."""
-        return float(namespace(self.products).max(self.row_tops))
-
-    @cached_property
     def diagonal(self) -> tuple[slice, Array, Array] | None:
         """Which pairs i = i stand here, and their rows and columns in the tile; None without."""
         start = max(self.rows.start, self.columns.start)

@@ -1,7 +1,7 @@
 """The k best documents of each query, exactly, in blocks.
 
-How it works: a block of scores in the rows' own precision gives each query a floor that at least k
-of its scores reach (`floors`). Documents within the rounding of it are scored again in float64 and
+How it works: a block of scores in the rows' own precision gives each query its k-th largest.
+Documents within the rounding of it are scored again in float64 and
 sorted, so neither precision nor block size changes a result. Where very many are so near, equal
 documents are scored once, and the block is computed again in float64.
 """
@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from modgap.arrays.base import (
+    CACHE_BYTES,
     is_torch,
     like,
     namespace,
@@ -24,7 +25,6 @@ from modgap.arrays.base import (
 )
 from modgap.arrays.cuda import scratch_bytes
 from modgap.arrays.equal_rows import EqualRows, equal_rows
-from modgap.arrays.floors import floors
 from modgap.arrays.product import Scratch
 from modgap.arrays.ranks import pair_scores, tie_tolerance
 from modgap.core.checks import Array
@@ -89,7 +89,7 @@ class _Search:
         scores = self._scratch.product(queries[rows], documents)
         if bias is not None:
             scores += namespace(scores).astype(bias, scores.dtype, copy=False)[None, :]
-        near = scores >= (floors(scores, k) - self.margin)[:, None]
+        near = scores >= (_kth_largest(scores, k) - self.margin)[:, None]
         equal: EqualRows | None = None
         if _is_crowded(near, k):
             with self._lock:
@@ -107,6 +107,15 @@ class _Search:
         starts = np.flatnonzero(np.r_[True, np.diff(i[order]) > 0])
         chosen = order[starts[:, None] + np.arange(k)[None, :]]
         return j[chosen], exact[chosen]
+
+
+def _kth_largest(scores: Array, k: int) -> Array:
+    """The k-th largest score of each row; a few rows at a time, for NumPy copies them."""
+    if is_torch(scores):
+        return scores.topk(k, dim=1).values[:, -1]
+    size = rows_per_block(scores.shape[1], scores.itemsize, CACHE_BYTES)
+    blocks = row_blocks(len(scores), size)
+    return np.concatenate([np.partition(scores[rows], -k, axis=1)[:, -k] for rows in blocks])
 
 
 def _places(near: Array) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +144,7 @@ def _nearer(near: Array, queries: Array, documents: Array, k: int, bias: Array |
         parts.append(xp.where(near[:, block], scores, xp.full_like(scores, -float("inf"))))
     scores = xp.concat(parts, axis=1)
     margin = 2 * tie_tolerance(queries, documents, bias, wide=True)
-    return near & (scores >= (floors(scores, k) - margin)[:, None])
+    return near & (scores >= (_kth_largest(scores, k) - margin)[:, None])
 
 
 def _with_equal(

@@ -1,31 +1,31 @@
-"""Log-sum-exp and softmax over the rows and columns of logits whose products come in tiles."""
+"""Log-sum-exp and softmax over the rows and columns of logits whose products come in tiles.
+
+How it works. Of each row and column, the largest logit so far and Σ exp relative to it are held.
+A tile gives both of its own; where its largest is larger, what was held is lowered to it.
+Numbers that are added to whole rows or columns (`Offsets`) are weights of the exponentials where
+they hardly differ; else they are added to the products before these are compared. A second pass
+over the same products (`SoftmaxSums`) sums the shares, which need the sums of the first.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from modgap.arrays.base import filled, namespace, wide_dtype, widen
-from modgap.arrays.cuda import on_card
 from modgap.arrays.product import Tile
 from modgap.core.checks import Array
-
-# Exponentials of a tile share one shift where the logits of its lines end at most so far below it,
-# as a share of what the exponent of a float can hold: the rest is left to what is below those.
-_SHARED_REACH = 0.45
 
 
 @dataclass(frozen=True)
 class Offsets:
-    """One number for each row or column of logits: middle + scale · added + log(weights).
+    """One number for each row or column of logits: scale · added + log(weights) + a constant.
 
     ``added`` goes to the products in their precision, None where the numbers hardly differ; what
     that rounds away, or all of it, is in the weights of the exponentials.
     """
 
-    middle: float
     added: Array | None
     weights: Array
 
@@ -34,13 +34,13 @@ class Offsets:
         """Of wide ``values``; None is 0 for all ``count``. Products are those of such rows."""
         xp, dtype = namespace(products_of), products_of.dtype
         if values is None:
-            return cls(0.0, None, filled(1.0, count, products_of, dtype))
+            return cls(None, filled(1.0, count, products_of, dtype))
         low, high = float(xp.min(values)), float(xp.max(values))
         if high - low <= 1:
-            return cls(low, None, xp.astype(xp.exp(values - low), dtype))
+            return cls(None, xp.astype(xp.exp(values - low), dtype))
         added = xp.astype(values / scale, dtype)
         lost = xp.clip(values - scale * widen(added), -1.0, 1.0)
-        return cls(0.0, added, xp.astype(xp.exp(lost), dtype))
+        return cls(added, xp.astype(xp.exp(lost), dtype))
 
 
 class LogSums:
@@ -66,27 +66,7 @@ class LogSums:
         if tile.diagonal is not None:
             _, i, j = tile.diagonal
             own = tile.products[i, j]
-        return [*(self._look_at_once(tile) or (self._look(tile, 0), self._look(tile, 1))), own]
-
-    def _look_at_once(self, tile: Tile) -> list[tuple[Array, Array]] | None:
-        """Both from one exponential, where that loses nothing."""
-        if self.varies:
-            return None
-        tops = [tile.column_tops, tile.row_tops]
-        shared = shared_exp(tile, self.scale, tops)
-        if shared is None:
-            return None
-        sums = self.rows.weights[tile.rows] @ shared, shared @ self.columns.weights[tile.columns]
-        # Those of a line are relative to its own largest.
-        return [
-            (top, widen(total) * self.lowered(tile.top - top))
-            for top, total in zip(tops, sums, strict=True)
-        ]
-
-    @property
-    def varies(self) -> bool:
-        """Whether offsets are added to the products before they are compared."""
-        return self.rows.added is not None or self.columns.added is not None
+        return [self._look(tile, 0), self._look(tile, 1), own]
 
     def _look(self, tile: Tile, axis: int) -> tuple[Array, Array]:
         xp = namespace(tile.products)
@@ -121,19 +101,6 @@ class LogSums:
     def lowered(self, difference: Array) -> Array:
         """exp(scale · difference), in wide precision."""
         return namespace(difference).exp(widen(difference) * self.scale)
-
-    def row_sums(self) -> Array:
-        """log Σ_j exp of each row."""
-        return self._whole(0, self.columns, self.a)
-
-    def column_sums(self) -> Array:
-        """log Σ_i exp of each column."""
-        return self._whole(1, self.rows, self.b)
-
-    def _whole(self, place: int, side: Offsets, own: Array | None) -> Array:
-        xp = namespace(self.diagonal)
-        found = widen(self.tops[place]) * self.scale + xp.log(self.sums[place]) + side.middle
-        return found if own is None else found + own
 
     def own(self) -> Array:
         """The logit of each pair i = i."""
@@ -179,28 +146,7 @@ class SoftmaxSums:
 
     def look(self, tile: Tile) -> list[Array]:
         """The sums of each column and of each row."""
-        return self._look_at_once(tile) or [self._look(tile, 0), self._look(tile, 1)]
-
-    def _look_at_once(self, tile: Tile) -> list[Array] | None:
-        """Both from one exponential, where that loses nothing."""
-        logits, spans = self._logits, (tile.rows, tile.columns)
-        if logits.varies:
-            return None
-        tops = [logits.tops[place][span] for place, span in enumerate(spans)]
-        shared = shared_exp(tile, logits.scale, tops)
-        if shared is None:
-            return None
-        rows, columns = (
-            namespace(shared).astype(
-                widen(self._weights[place][span]) * logits.lowered(tile.top - tops[place]),
-                shared.dtype,
-            )
-            for place, span in enumerate(spans)
-        )
-        return [
-            (rows @ shared) * logits.columns.weights[tile.columns],
-            (shared @ columns) * logits.rows.weights[tile.rows],
-        ]
+        return [self._look(tile, 0), self._look(tile, 1)]
 
     def _look(self, tile: Tile, axis: int) -> Array:
         # Shares of a row are summed down each column, so what is summed over varies along axis 0.
@@ -223,24 +169,6 @@ class SoftmaxSums:
     def column_totals(self) -> Array:
         """For each column the sum of its shares of every row."""
         return self._totals[1]
-
-
-def shared_exp(tile: Tile, scale: float, tops: Sequence[Array]) -> Array | None:
-    """exp(scale · (products − largest of the tile)), which serves rows and columns alike.
-
-    None where one of the ``tops`` of rows or columns is so far below the largest that the
-    exponentials of its line would be lost, and on a GPU, which would have to be waited for.
-    """
-    if on_card(tile.products):
-        return None
-    xp = namespace(tile.products)
-    lowest = min(float(xp.min(top)) for top in tops)
-    room = -math.log(float(xp.finfo(tile.products.dtype).smallest_normal))
-    if not scale * (tile.top - lowest) <= _SHARED_REACH * room:
-        return None
-    found = xp.subtract(tile.products, tile.top, out=tile.scratch())
-    found *= scale
-    return xp.exp(found, out=found)
 
 
 def weighted_exp(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from modgap.arrays.base import as_float, is_torch, like, namespace, row_blocks, rows_per_block
-from modgap.arrays.floors import floors
 from modgap.core.checks import Array
 
 
@@ -49,20 +48,6 @@ def top_mean(
 def _mean_of_largest(scores: Array, k: int) -> Array:
     if is_torch(scores):
         return scores.topk(k, dim=1).values.mean(dim=1)
-    n_rows, n = scores.shape
-    if n < 8 * k:
-        return _numpy_mean(scores, k)
-    reach = scores >= floors(scores, k)[:, None]
-    counts = np.count_nonzero(reach, axis=1)
-    if counts.sum() > 4 * k * n_rows:  # many rows of the bank are equal
-        return np.asarray(np.sort(scores, axis=1)[:, -k:].mean(axis=1))
-    i, j = np.nonzero(reach)
-    few = np.full((n_rows, int(counts.max())), -np.inf, dtype=scores.dtype)
-    few[i, np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)] = scores[i, j]
-    return _numpy_mean(few, k)
-
-
-def _numpy_mean(scores: np.ndarray, k: int) -> np.ndarray:
     return np.asarray(np.partition(scores, -k, axis=1)[:, -k:].mean(axis=1))
 
 

@@ -15,6 +15,7 @@ from modgap._version import __version__
 from modgap.cli import errors
 from modgap.cli.apply import apply
 from modgap.cli.demo import demo
+from modgap.cli.described import described, flowing
 from modgap.cli.diagnose import diagnose
 from modgap.cli.drift import drift
 from modgap.cli.embed import embed
@@ -59,19 +60,14 @@ for command in (
     vslerp,
     reproduce,
 ):
-    app.command()(command)
+    app.command()(described(command))
 app.add_typer(index_app)
 app.add_typer(task_app)
 
 
-def _flowing(text: str) -> str:
-    """A docstring without line breaks in its paragraphs, which a terminal of any width sets."""
-    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
-
-
 for one in (app, index_app, task_app):
     for known in one.registered_commands:
-        known.help = _flowing(inspect.getdoc(known.callback) or "")
+        known.help = flowing(inspect.getdoc(known.callback) or "")
 
 
 def _version(asked: bool) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, cast
 
 from modgap.cli import options
 
@@ -14,43 +12,16 @@ if TYPE_CHECKING:
 
 
 def apply(
-    correction: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CORRECTION", help="The file that fit, diagnose or fix wrote, or its folder."
-        ),
-    ],
-    embeddings: Annotated[
-        Path, typer.Argument(metavar="EMBEDDINGS", help="Embeddings of one modality.")
-    ],
-    modality: Annotated[str, typer.Option(help="Which modality they are, by name.")],
-    output: Annotated[
-        Path | None,
-        options.output_option(
-            help="Where to write; the suffix says the format. Without one it is a folder of "
-            "shards, named as those that are read."
-        ),
-    ] = None,
-    into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Of a Lance dataset: add this column to it instead, beside what it has.",
-        ),
-    ] = None,
-    role: Annotated[str, typer.Option(help="document or query.")] = "document",
+    correction: Path,
+    embeddings: Path,
+    modality: str,
+    output: Path | None = None,
+    into: str | None = None,
+    role: str = "document",
     queries: options.Queries = None,
-    column: Annotated[str | None, typer.Option(help="Array or column to read.")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float16, float32 or float64; as read when left out.")
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="Labels of the rows, where the correction has hubs and was fitted with labels: a "
-            "column or a file. A column called group is found without it."
-        ),
-    ] = None,
+    column: str | None = None,
+    dtype: str | None = None,
+    groups: str | None = None,
     without_bank: options.WithoutBank = None,
     trust_rows: options.TrustRows = False,
     engine: options.EngineOption = "local",

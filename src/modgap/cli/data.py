@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from modgap.cli.described import option
 from modgap.cli.named import by_name, groups_by_name, named_paths, two_names
 from modgap.cli.options import refuse
 
@@ -16,108 +14,24 @@ if TYPE_CHECKING:
 else:  # it takes longer to load than help takes to print
     Data = Any
 
-_data_option = partial(typer.Option, rich_help_panel="The data")
 _NAMES = "image,text"
 
-Paths = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="PATH",
-        help="Embeddings: .npy (one modality, or both stacked as 2 × n × d), .npz, .safetensors, "
-        ".pt, .parquet, a folder of shards or of clip-retrieval, a Lance dataset, a saved dataset "
-        "of Hugging Face, or a URL of one (s3://, gs://, https://, hf://). One path that holds "
-        "both modalities, two paths, or any number with names: image=image.npy text=text.npy "
-        "audio=audio.npy.",
-    ),
-]
-XColumn = Annotated[
-    str | None,
-    _data_option(help="Array or column of the first modality."),
-]
-YColumn = Annotated[
-    str | None,
-    _data_option(help="Array or column of the second modality."),
-]
-ModalityColumn = Annotated[
-    str | None,
-    _data_option(
-        help="Column that says which modality a row is, in a table with a row for each document; "
-        "one called modality is found without it."
-    ),
-]
-Column = Annotated[
-    list[str] | None,
-    _data_option(
-        metavar="NAME=COLUMN",
-        help="Array or column of a modality that has a name. May be repeated.",
-    ),
-]
-Groups = Annotated[
-    str | None,
-    _data_option(
-        help="Which rows match: a column of every side, a file with one label per row, or one for "
-        "each side, separated by commas. Without it, rows of the same id match where all sides "
-        "have ids, else row i matches row i."
-    ),
-]
-Unpaired = Annotated[
-    bool,
-    _data_option("--unpaired", help="Rows are not pairs, even if all sides have as many rows."),
-]
-Names = Annotated[str, _data_option(help="Names of two modalities given as plain paths.")]
-QueryRows = Annotated[
-    list[str] | None,
-    _data_option(
-        metavar="NAME=PATH",
-        help="Queries of a modality that are not its documents. May be repeated.",
-    ),
-]
-QueryGroups = Annotated[
-    list[str] | None,
-    _data_option(
-        metavar="NAME=GROUPS",
-        help="Which documents these queries match: a column of their file, or a file of labels.",
-    ),
-]
-SkipBadShards = Annotated[
-    bool,
-    _data_option(
-        "--skip-bad-shards",
-        help="Leave out shards that cannot be used, in all modalities, and say how many rows are "
-        "missing; every shard is read through once first.",
-    ),
-]
-Images = Annotated[
-    Path | None,
-    _data_option(
-        metavar="DATA",
-        help="The images of the first modality, found by the ids of its rows: a folder, or what "
-        "modgap embed read.",
-    ),
-]
-
-Documents = Annotated[
-    list[str] | None,
-    _data_option(
-        metavar="NAME=PATH",
-        help="Other documents of the index, by modality: they match nothing, and are in every "
-        "index that is judged. May be repeated.",
-    ),
-]
+Images = Annotated[Path | None, option("images_of_rows")]
+Documents = Annotated[list[str] | None, option("documents")]
 
 
 def open_data(
-    paths: Paths,
-    x_column: XColumn = None,
-    y_column: YColumn = None,
-    modality_column: ModalityColumn = None,
-    column: Column = None,
-    groups: Groups = None,
-    unpaired: Unpaired = False,
-    names: Names = _NAMES,
-    query_rows: QueryRows = None,
-    query_groups: QueryGroups = None,
-    skip_bad_shards: SkipBadShards = False,
+    paths: list[str],
+    x_column: str | None = None,
+    y_column: str | None = None,
+    modality_column: str | None = None,
+    column: list[str] | None = None,
+    groups: str | None = None,
+    unpaired: bool = False,
+    names: str = _NAMES,
+    query_rows: list[str] | None = None,
+    query_groups: list[str] | None = None,
+    skip_bad_shards: bool = False,
 ) -> Data:
     """The modalities that the arguments and options of a command describe."""
     from modgap.cli.show import say

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-from modgap.cli.options import AsJson, Seed, output_option
+from modgap.cli.options import AsJson, Seed
 
 if TYPE_CHECKING:
-    from modgap.corrections import Correction
     from modgap.datasets import DigitPairs
+
+# Results of a search that are printed, and the shades of ink of a scan.
+_SHOWN, _SHADES = 4, " ░▒▓█"
 
 
 def demo(
-    output: Annotated[
-        Path, output_option(help="Folder for the page, the JSON and the correction.")
-    ] = Path("modgap-demo"),
+    output: Path = Path("modgap-demo"),
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -30,19 +30,17 @@ def demo(
     from modgap.datasets import load_digits
     from modgap.diagnosis import diagnose
     from modgap.reports import report, write_diagnosis
-    from modgap.reports.demo import scan_pixels
 
     check_folder(output)
     digits = load_digits()
+    given: dict[str, Any] = {"groups": digits.groups, "model": "modgap digits", "seed": seed}
     with steps() as step:
-        result = diagnose(
-            digits.X,
-            digits.Y,
-            groups=digits.groups,
-            model="modgap digits",
-            seed=seed,
-            progress=step,
-        )
+        result = diagnose(digits.X, digits.Y, **given, progress=step)
+        page = report(
+            digits.X, digits.Y, **given, captions=(None, digits.captions),
+            images=(255 - digits.images * (255 / 16), None), diagnosis=result,
+            title="Handwritten digits and their captions", progress=step,
+        )  # fmt: skip
     if as_json:
         print_json(document("diagnose", result))
     else:
@@ -51,22 +49,8 @@ def demo(
             "embedded by a small two-tower model that was not trained on them.\n"
             f"Their means are {result.measurement.gap_distance:.2f} apart: the modality gap.\n"
         )
-        if result.correction is not None:
-            _print_search(digits, result.correction, seed)
+        _print_search(digits, page.document["answers"])
         print_diagnosis(result)
-    with steps() as step:
-        page = report(
-            digits.X,
-            digits.Y,
-            groups=digits.groups,
-            captions=(None, digits.captions),
-            images=(scan_pixels(digits.images), None),
-            model="modgap digits",
-            title="Handwritten digits and their captions",
-            diagnosis=result,
-            seed=seed,
-            progress=step,
-        )
     lines = write_diagnosis(result, output, page)
     if not as_json:
         out.print("\n[bold]Next[/bold], on your own: modgap fix IMAGES.npy TEXTS.npy -o out")
@@ -75,30 +59,38 @@ def demo(
     say(f"open {(output / 'report.html').resolve()} in a browser to look at the gap and to move it")
 
 
-def _print_search(digits: DigitPairs, correction: Correction, seed: int) -> None:
-    """One text query in an index of both modalities, before and after."""
+def _print_search(digits: DigitPairs, answers: dict[str, Any]) -> None:
+    """The typical one of the page's searches, before and after."""
     from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 
     from modgap.cli.show import out
-    from modgap.reports.demo import SHOWN, DigitIndex
 
-    index = DigitIndex(digits, seed)
-    query = index.query_that_is_mended(correction)
+    items, query = answers["items"], answers["queries"][answers["typical"]]
     out.print(
         "One index holds scans and captions, half and half. The query is a caption whose scan is "
-        f"in it:\n[bold italic]{escape(digits.captions[query])}[/bold italic]\n"
+        f"in it:\n[bold italic]{escape(items[query['item']]['label'])}[/bold italic]\n"
     )
-    shown = (
-        ("As it is, the four nearest are", None),
-        ("Corrected (its own scan in green)", correction),
-    )
-    for title, fix in shown:
+    shown = {
+        "raw": "As it is, the four nearest are",
+        "corrected": "Corrected (its own scan in green)",
+    }
+    for way, title in shown.items():
         table = Table(show_header=False, expand=False, padding=(0, 1))
-        for _ in range(SHOWN):
+        cells = []
+        for hit in (query[way] or ())[:_SHOWN]:
+            item = items[hit["item"]]
+            text = item["label"] or _drawn(digits.images[item["row"]])
+            cells.append(Text(text, "bold green" if hit["match"] else ""))
             table.add_column(width=16, vertical="middle")
-        found = index.results(query, fix)
-        table.add_row(*(Text(text, "bold green" if match else "") for text, match in found))
-        out.print(f"[bold]{title}[/bold]")
-        out.print(table)
+        table.add_row(*cells)
+        if cells:
+            out.print(f"[bold]{title}[/bold]")
+            out.print(table)
+
+
+def _drawn(scan: Any) -> str:
+    """An 8 × 8 scan in characters, two to a pixel; ink is from 0 to 16."""
+    shades = [[_SHADES[min(int(ink / 16 * 5), 4)] * 2 for ink in line] for line in scan]
+    return "\n".join(map("".join, shades))

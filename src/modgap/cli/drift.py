@@ -3,59 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from modgap.cli.data import Names
-from modgap.cli.named import by_name, two_names
+from modgap.cli.named import by_name, is_named, two_names
 from modgap.cli.options import AsJson
 from modgap.core.checks import InputValueError
 
-_FORMS = (
-    "One file or folder of both modalities, two with a comma between them, any number with names "
-    "(image=image.npy,text=text.npy), saved moments (modgap measure --save-moments) or the file "
-    "of a monitor."
-)
-
 
 def drift(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"The rows then. {_FORMS}")],
-    b: Annotated[
-        str,
-        typer.Argument(metavar="B", help="The rows now, in any of these ways."),
-    ],
-    correction: Annotated[
-        Path | None,
-        typer.Option(help="A correction file, or a folder of them: does it still fit?"),
-    ] = None,
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="unit|given",
-            help="Whether rows are brought to unit length: as the correction does, else unit.",
-        ),
-    ] = None,
-    independent: Annotated[
-        bool,
-        typer.Option(
-            "--independent",
-            help="Rows are independent of each other, whatever their order: of a sorted file. "
-            "Those of a log come in sessions.",
-        ),
-    ] = False,
-    alpha: Annotated[
-        float, typer.Option(help="How likely chance may make a change that counts.")
-    ] = 1e-6,
-    fail_on_drift: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-drift",
-            help="Exit with status 1 where something moved or a correction is to be fitted again.",
-        ),
-    ] = False,
+    a: str,
+    b: str,
+    correction: Path | None = None,
+    rows: str | None = None,
+    independent: bool = False,
+    alpha: float = 1e-6,
+    fail_on_drift: bool = False,
     as_json: AsJson = False,
-    names: Names = "image,text",
+    names: str = "image,text",
 ) -> None:
     """Compare two sets of rows: what moved, and does a correction still fit.
 
@@ -103,18 +69,13 @@ def _opened(given: str, names: tuple[str, str]) -> Any:
     if Path(given).exists():
         return given
     parts = given.split(",")
-    if all(_is_named(part) for part in parts):
+    if all(is_named(part) for part in parts):
         return open_named(by_name(parts, "A set of rows with names", "NAME=PATH"))
     if len(parts) == 1:
         return given
-    if len(parts) > 2 or any(_is_named(part) for part in parts):
+    if len(parts) > 2 or any(is_named(part) for part in parts):
         raise InputValueError(
             f"A set of rows is one path, two with a comma between them, or NAME=PATH for each, "
             f"got {given!r}."
         )
     return open_pair(parts[0], parts[1], names=names, paired=False)
-
-
-def _is_named(text: str) -> bool:
-    name, equals, path = text.partition("=")
-    return bool(equals and path) and Path(name).name == name

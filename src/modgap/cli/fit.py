@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
+from modgap.cli.named import by_name
 from modgap.cli.takes_data import takes_data
-from modgap.core.checks import InputValueError
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
 HUBS = 0.5
@@ -19,20 +16,9 @@ HUBS = 0.5
 @takes_data(writes="file")
 def fit(
     data: Data,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="One of calibrate, center, shift, origin-shift, orthogonal-shift, whiten, "
-            "procrustes, expected-wrong."
-        ),
-    ] = "calibrate",
-    output: Annotated[Path, options.output_option(help="The correction file to write.")] = Path(
-        "correction.safetensors"
-    ),
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as amount=0.3."),
-    ] = None,
+    method: str = "calibrate",
+    output: Path = Path("correction.safetensors"),
+    parameter: list[str] | None = None,
     queries: options.Queries = None,
     metric: options.MetricOption = "cosine",
     bank: options.Bank = None,
@@ -62,7 +48,8 @@ def fit(
 
     options.refuse_here_only(engine, partial=partial)
     data = data if partial is None else data.with_partial(partial)
-    settings = dict(_setting(text) for text in parameter or [])
+    given = by_name(parameter, "--set", "NAME=VALUE, such as amount=0.3")
+    settings = {name: _number(text) for name, text in given.items()}
     if bank is not None and method == "calibrate":
         settings.setdefault("hubs", HUBS)
     corrector = make_corrector(method, settings)
@@ -85,11 +72,8 @@ def fit(
         say(f"  {'next' if place == 0 else '':9}  {command}")
 
 
-def _setting(text: str) -> tuple[str, float | str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputValueError(f"--set takes NAME=VALUE, such as amount=0.3, got {text!r}.")
+def _number(text: str) -> float | str:
     try:
-        return name, float(value)
+        return float(text)
     except ValueError:
-        return name, value
+        return text

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from modgap.cli.options import output_option
 
 
 def manifest(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH",
-            help="Folder of shards, or a URL of one; files end in .npy, .npz, .parquet or "
-            ".safetensors.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        output_option(
-            help="File to write, or to compare with; by default manifest.json in the folder."
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Compare the shards with the manifest, byte by byte."),
-    ] = False,
+    path: str,
+    output: Path | None = None,
+    check: bool = False,
 ) -> None:
     """List the shards of a dataset with their rows, dtypes, sizes and checksums.
 

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli.data import Data
 from modgap.cli.options import AsJson, EngineOption, Partial, Seed, refuse_here_only
 from modgap.cli.outputs import check_file
 from modgap.cli.takes_data import takes_data
 
-SaveMoments = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also write the moments of the unit rows, which modgap drift compares with others.",
-    ),
-]
-
 
 @takes_data()
 def measure(
     data: Data,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Where to compute: cpu, cuda, cuda:1 …; rows must fit its memory."),
-    ] = None,
+    device: str | None = None,
     partial: Partial = None,
-    save_moments: SaveMoments = None,
+    save_moments: Path | None = None,
     seed: Seed = 0,
     engine: EngineOption = "local",
     as_json: AsJson = False,

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli.options import AsJson, Seed
 
 
 def mixbench(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="The folder of MixBench or of a subset, with embeddings as its scripts save them.",
-        ),
-    ],
-    weight: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share of the text in documents that have an image too."),
-    ] = 0.5,
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="Show other weights as well, 0 to 1.")
-    ] = False,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The model of the rows, for the published values beside them."
-        ),
-    ] = "CLIP-L/14",
+    folder: Path,
+    weight: float = 0.5,
+    sweep: bool = False,
+    model: str = "CLIP-L/14",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

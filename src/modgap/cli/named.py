@@ -10,7 +10,7 @@ from modgap.core.checks import InputValueError
 
 def named_paths(paths: Sequence[str]) -> dict[str, str] | None:
     """The paths by the names that they are given with, as NAME=PATH; None where they have none."""
-    named = [_has_name(text) for text in paths]
+    named = [is_named(text) for text in paths]
     if not any(named):
         if len(paths) > 2:
             raise InputValueError(
@@ -44,7 +44,7 @@ def by_name(given: Sequence[str] | None, what: str, form: str) -> dict[str, str]
     return found
 
 
-def _has_name(text: str) -> bool:
+def is_named(text: str) -> bool:
     """Whether a text is NAME=PATH; a path may itself hold the sign."""
     name, equals, _ = text.partition("=")
     return bool(name and equals) and Path(name).name == name and not Path(text).exists()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli.data import Data, Images
 from modgap.cli.options import (
@@ -16,7 +13,6 @@ from modgap.cli.options import (
     Model,
     Seed,
     Umap,
-    output_option,
 )
 from modgap.cli.takes_data import takes_data
 
@@ -24,13 +20,9 @@ from modgap.cli.takes_data import takes_data
 @takes_data(writes="file")
 def report(
     data: Data,
-    output: Annotated[Path, output_option(help="The page to write, an .html file.")] = Path(
-        "report.html"
-    ),
+    output: Path = Path("report.html"),
     images: Images = None,
-    title: Annotated[
-        str | None, typer.Option(help="Title of the page; without it, the files' names.")
-    ] = None,
+    title: str | None = None,
     queries: AskingModality = None,
     goal: Goal = "mixed",
     umap: Umap = False,

@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from modgap.cli import reproduce_options as of
-from modgap.cli.data import Groups
-from modgap.cli.embed import ImageFolder, Split
-from modgap.cli.named import by_name
-from modgap.cli.options import AsJson, Device, Seed, output_option, refuse
+from modgap.cli.options import AsJson, Device, Seed, refuse
 
 if TYPE_CHECKING:
-    from modgap.reproduce import Entry, EntryReport, Setting
-    from modgap.reproduce.setting import OwnRows
+    from modgap.reproduce import EntryReport
 
 
 def reproduce(
-    names: of.EntryNames = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="Show every entry, what it needs and its verdict.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="As published, which may take hours, not minutes.")
-    ] = False,
-    output: Annotated[
-        Path, output_option(help="Folder for numbers, pictures and the table.")
-    ] = Path("reproduction"),
-    embeddings: of.PublishedRows = None,
-    trained: of.TrainedResults = None,
-    rows: of.OwnPaths = None,
-    labels: of.Labels = None,
-    class_text: of.ClassText = None,
-    other_class_text: of.OtherClassText = None,
-    groups: Groups = None,
-    model: of.ModelName = None,
-    data: of.DataSets = None,
-    generated: of.Generated = None,
-    images: ImageFolder = None,
-    split: Split = None,
-    template: of.Template = None,
-    other_template: of.OtherTemplate = None,
+    names: list[str] | None = None,
+    listing: bool = False,
+    full: bool = False,
+    output: Path = Path("reproduction"),
+    embeddings: list[Path] | None = None,
+    trained: Path | None = None,
+    rows: tuple[Path, Path] | None = None,
+    labels: Path | None = None,
+    class_text: Path | None = None,
+    other_class_text: Path | None = None,
+    groups: str | None = None,
+    model: str | None = None,
+    data: list[Path] | None = None,
+    generated: list[str] | None = None,
+    images: Path | None = None,
+    split: str | None = None,
+    template: list[str] | None = None,
+    other_template: list[str] | None = None,
     device: Device = None,
-    resume: of.Resume = False,
-    record: Annotated[
-        bool, typer.Option("--record", help="Put these verdicts on record, inside the package.")
-    ] = False,
+    resume: bool = False,
+    record: bool = False,
     seed: Seed = 0,
-    seeds: Annotated[
-        int, typer.Option(min=1, help="Draw what is drawn with so many seeds; 1 for a quick look.")
-    ] = 10,
+    seeds: int = 10,
     as_json: AsJson = False,
 ) -> None:
     """Run figures and tables of the four papers and put the published numbers beside ours.
@@ -64,7 +48,7 @@ def reproduce(
     Example: modgap reproduce liang2022/fig2b
     """
     from modgap.cli.outputs import check_folder
-    from modgap.cli.reproduce_print import print_listing, print_reports
+    from modgap.cli.reproduce_run import own_rows, print_listing, print_reports, run_entries
     from modgap.cli.show import say
     from modgap.reproduce import Setting, entries, select
     from modgap.reproduce.own_rows import check_sources, read_own_rows
@@ -88,7 +72,7 @@ def reproduce(
     chosen = select(names or ["all"])
     if model is not None:
         check_folder(output)
-        own = _own_rows(model, output / "rows", **of_model)
+        own = own_rows(model, output / "rows", **of_model)
     setting = Setting(
         full=full,
         embeddings=find_embeddings(embeddings or ()),
@@ -104,7 +88,7 @@ def reproduce(
     on_record = {} if record else recorded()
     reports: list[EntryReport] = []
     try:
-        _run(chosen, setting, output, reports, required=names or [], resume=resume)
+        run_entries(chosen, setting, output, reports, required=names or [], resume=resume)
     except KeyboardInterrupt:
         # Its files may be there though its report did not come back any more.
         last = [kept_report(entry, setting, output) for entry in chosen[len(reports) :][:1]]
@@ -115,7 +99,7 @@ def reproduce(
     print_reports(names or [], reports, setting, output, as_json)
     if record:
         again: list[EntryReport] = []
-        _run(*drawn_again(reports, setting), output / "again", again, resume=resume)
+        run_entries(*drawn_again(reports, setting), output / "again", again, resume=resume)
         others = {report.key: report for report in again}
         rewrite([(report, others.get(report.key)) for report in reports], entries())
         say("wrote the verdicts on record")
@@ -123,53 +107,3 @@ def reproduce(
     for said in wrong:
         say(f"modgap: {said}")
     raise typer.Exit(1 if wrong else 0)
-
-
-def _own_rows(
-    model: str,
-    folder: Path,
-    *,
-    generated: Sequence[str] | None,
-    template: Sequence[str] | None,
-    other_template: Sequence[str] | None,
-    **given: Any,
-) -> OwnRows:
-    """The rows of a model, embedded into the folder."""
-    from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import steps
-    from modgap.reproduce.model_data import open_model_data, own_rows_of
-
-    paths = by_name(generated, "--generated", "NAME=PATH, such as glide=FOLDER")
-    made_by = {name: Path(path) for name, path in paths.items()}
-    with steps() as step, tidy_when_terminated():
-        held = open_model_data(model, folder=folder, generated=made_by, progress=step, **given)
-        own = own_rows_of(held, template or (), other_template or ())
-    held.progress = None
-    return own
-
-
-def _run(
-    chosen: Sequence[Entry],
-    setting: Setting,
-    output: Path,
-    done: list[EntryReport],
-    *,
-    required: Sequence[str] = (),
-    resume: bool = False,
-) -> None:
-    """Add the reports to ``done``, each told when it is there."""
-    import dataclasses
-
-    from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import say, steps
-    from modgap.reproduce import reproduce
-
-    with steps() as step:
-        listening = dataclasses.replace(setting, progress=step)
-        for report in reproduce(
-            chosen, listening, output, required=required, resume=resume,
-            writing=tidy_when_terminated,
-        ):  # fmt: skip
-            done.append(report)
-            if len(chosen) > 1:
-                say(f"{report.key:24} {report.words:28} {report.seconds:6.1f} s")

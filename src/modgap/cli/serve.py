@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -26,40 +25,14 @@ def serve(
     umap: Umap = False,
     metric: MetricOption = "cosine",
     model: Model = None,
-    rows: Annotated[
-        int, typer.Option(min=1, help="Search at most this many rows of each modality.")
-    ] = 200_000,
+    rows: int = 200_000,
     seed: Seed = 0,
-    host: Annotated[
-        str, _option(help="Address to listen on. Any but this machine's own needs a token.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, _option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
-    ] = 8321,
-    token: Annotated[
-        str | None,
-        _option(
-            envvar="MODGAP_TOKEN",
-            help="What every request must send. Set it in the variable to keep it out of process "
-            "lists.",
-        ),
-    ] = None,
-    monitor: Annotated[
-        bool,
-        _option(
-            "--monitor",
-            help="Watch queries for drift: metrics for Prometheus at /metrics (modgap\\[monitor]).",
-        ),
-    ] = False,
-    monitor_file: Annotated[
-        Path | None,
-        _option(
-            metavar="FILE",
-            help="Keep what the monitor sees in this file, and resume from it after a restart.",
-            show_default=False,
-        ),
-    ] = None,
-    browser: Annotated[bool, _option("--open/--no-browser", help="Open the page.")] = False,
+    host: str = "127.0.0.1",
+    port: int = 8321,
+    token: str | None = None,
+    monitor: bool = False,
+    monitor_file: Path | None = None,
+    browser: bool = False,
 ) -> None:
     """Explore embeddings live: search one index raw and corrected, fit and evaluate corrections.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from modgap.cli.data import open_data
+from modgap.cli.described import described
 from modgap.cli.named import by_name, named_paths
 from modgap.cli.outputs import check_file, check_folder
 from modgap.core.checks import InputValueError
@@ -29,7 +30,7 @@ def takes_data(
 def _with_data(
     command: Callable[..., None], writes: str | None, unless: str | None
 ) -> Callable[..., None]:
-    opening = dict(inspect.signature(open_data, eval_str=True).parameters)
+    opening = dict(inspect.signature(described(open_data, "data")).parameters)
     if unless is not None:
         opening["paths"] = opening["paths"].replace(default=None)
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

@@ -5,41 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from modgap.cli.options import AsJson, output_option
+from modgap.cli.options import AsJson
 from modgap.core.checks import require
 
 
 def train(
-    config: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CONFIG]",
-            help="A TOML file, or the name of a preset; with --resume, the run's own by default.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        output_option(help="Folder for the run; by default named as CONFIG."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Such as train.epochs=5."),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on from the newest checkpoint in the folder; if there is none, begin.",
-        ),
-    ] = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of weights, order and draws.")
-    ] = None,
-    list_them: Annotated[bool, typer.Option("--list", help="List the presets and stop.")] = False,
+    config: str | None = None,
+    output: Path | None = None,
+    settings: list[str] | None = None,
+    resume: bool = False,
+    seed: int | None = None,
+    list_them: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a two-tower model, watch its gap, and keep its weights and held-out embeddings.

@@ -4,94 +4,32 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from modgap.cli.options import AsJson, Device, output_option
+from modgap.cli.options import AsJson, Device
 
 _picture_option = partial(typer.Option, rich_help_panel="Pictures")
 
 
 def vslerp(
-    first: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="FILE:ROW, the row by its number or id; with --model also an image or a text.",
-        ),
-    ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other end, named alike.")],
-    output: Annotated[
-        Path | None,
-        output_option(
-            help="File for the rows (.npy, .safetensors, .parquet …): every step of the first α, "
-            "then of the next."
-        ),
-    ] = None,
-    alpha: Annotated[
-        str, typer.Option(help="How far the mean is taken off: 0 is SLERP. Several with commas.")
-    ] = "0,0.5,1",
-    steps: Annotated[int, typer.Option(min=2, help="Steps from A to B, both included.")] = 7,
-    theta: Annotated[
-        str | None, typer.Option(help="The steps themselves, with commas: 0 is A, 1 is B.")
-    ] = None,
-    mean: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Rows whose mean it is, a file or an embedded folder; by default the bank, else "
-            "the file that A and B are rows of.",
-        ),
-    ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(help="Array or column to read in all files; by default that of the images."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Embeds A and B: hf:NAME, open_clip:NAME/WEIGHTS …")
-    ] = None,
+    first: str,
+    second: str,
+    output: Path | None = None,
+    alpha: str = "0,0.5,1",
+    steps: int = 7,
+    theta: str | None = None,
+    mean: Path | None = None,
+    column: str | None = None,
+    model: str | None = None,
     device: Device = None,
-    bank: Annotated[
-        Path | None,
-        _picture_option(
-            metavar="PATH",
-            help="Rows of images to find the nearest in: a folder of modgap embed, or a file.",
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        _picture_option(
-            metavar="DATA", help="The images of the bank: a folder, or what modgap embed read."
-        ),
-    ] = None,
-    with_ends: Annotated[
-        bool,
-        _picture_option(
-            "--with-ends",
-            help="Let steps in between find A and B themselves, which are often nearest.",
-        ),
-    ] = False,
-    picture: Annotated[
-        Path | None,
-        _picture_option(
-            metavar="FILE",
-            help="Filmstrip of the nearest images, or of the decoded: .png, .pdf, .svg, .html.",
-        ),
-    ] = None,
-    decoder: Annotated[
-        str | None,
-        _picture_option(
-            metavar="NAME",
-            help="unCLIP pipeline of diffusers that turns the rows into pictures, such as "
-            "kakaobrain/karlo-v1-alpha-image-variations.",
-        ),
-    ] = None,
-    frames: Annotated[
-        Path | None,
-        _picture_option(metavar="FOLDER", help="Folder for the decoded pictures."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the decoder's noise.")] = 0,
+    bank: Path | None = None,
+    images: Path | None = None,
+    with_ends: bool = False,
+    picture: Path | None = None,
+    decoder: str | None = None,
+    frames: Path | None = None,
+    seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
     """Go from one row to another around the mean of their modality (vertical SLERP).

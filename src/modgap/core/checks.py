@@ -193,20 +193,22 @@ def check_temperature(temperature: float) -> float:
 
 def check_positive(value: float, name: str) -> float:
     """A finite number above zero."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}.")
-    if not np.isfinite(value) or value <= 0:
+    if not np.isfinite(_number(value, name)) or value <= 0:
         raise InputValueError(f"{name} must be a finite number above 0, got {value}.")
     return float(value)
 
 
 def check_finite(value: float, name: str) -> float:
     """A finite number."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}.")
-    if not np.isfinite(value):
+    if not np.isfinite(_number(value, name)):
         raise InputValueError(f"{name} must be finite, got {value}.")
     return float(value)
+
+
+def _number(value: float, name: str) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}.")
+    return value
 
 
 def check_all_finite(values: np.ndarray, what: str) -> np.ndarray:

@@ -250,12 +250,13 @@ def what_to_call(given: Any) -> str:
         return _of_list(given)
     if is_model_output(given):
         rows = [name for name in given if name.endswith("embeds") or name == "pooler_output"]
-        taken = _spoken(f"output.{name}" for name in rows or list(given)[:2])
-        return f"the {kind} of a model. Take its rows: {taken}."
+        taken = ", ".join(f"output.{name}" for name in rows or list(given)[:2])
+        return f"the {kind} of a model. Take its rows: {taken or 'nothing'}."
     if isinstance(given, Mapping):
+        keys = ", ".join(map(repr, list(given)[:4])) or "nothing"
         return (
-            f"a {kind} of {_spoken(repr(key) for key in list(given)[:4])}. Pass the rows of one "
-            "modality; what takes several takes them by name."
+            f"a {kind} of {keys}. Pass the rows of one modality; what takes several takes them by "
+            "name."
         )
     if is_picture(given):
         return f"a picture (PIL {kind}). Pictures are embedded first: {_EMBED}."
@@ -297,7 +298,3 @@ def is_picture(given: Any) -> bool:
 def is_model_output(given: Any) -> bool:
     """Whether transformers' models put it out."""
     return any(kind.__name__ == "ModelOutput" for kind in type(given).__mro__)
-
-
-def _spoken(words: Any) -> str:
-    return ", ".join(words) or "nothing"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _PLOT, _VALUES, _LINE, _TOP = 330, 60, 22, 30
-_LANE, _ARROW = 34, 26
 # About the width of a letter, and the most that labels may take.
 _LETTER, _MOST_LABEL = 6.6, 400
 _STRONG, _PLAIN = "#d55e00", "#0072b2"  # told apart by the colour-blind too
@@ -99,33 +98,15 @@ def _line(line: Range, labels: int, y: float, across: Callable[[float], float]) 
 
 
 def draw_steps(title: str, lanes: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """An SVG with one lane for each kind of rows: what they are, then a box for every step."""
-    labels = _room([label for label, _ in lanes])
-    boxes = [[(step, 16 + _LETTER * len(step)) for step in steps] for _, steps in lanes]
-    width = labels + max(sum(w + _ARROW for _, w in lane) for lane in boxes)
-    height = _TOP + _LANE * len(lanes)
-    parts = _opened(title, math.ceil(width), height)
-    for number, ((label, _), lane) in enumerate(zip(lanes, boxes, strict=True)):
-        y, x = _TOP + _LANE * (number + 0.5), float(labels)
-        parts.append(
-            f'<text x="{labels - 10}" y="{y + 4:.1f}" text-anchor="end">{html.escape(label)}</text>'
-        )
-        for place, (step, wide) in enumerate(lane):
-            if place:
-                parts.append(
-                    f'<path d="M{x - _ARROW + 3:.1f} {y:.1f}h{_ARROW - 8}m-4 -4l4 4l-4 4" '
-                    'fill="none" stroke="currentColor" opacity="0.7"/>'
-                )
-            end = place in (0, len(lane) - 1)  # columns in, columns out
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y - 12:.1f}" width="{wide:.1f}" height="24" rx="4" '
-                f'fill="{"none" if end else _PLAIN}" fill-opacity="0.18" '
-                f'stroke="{"currentColor" if end else _PLAIN}" stroke-opacity="0.6"/>'
-                f'<text x="{x + wide / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle">'
-                f"{html.escape(step)}</text>"
-            )
-            x += wide + _ARROW
-    return "".join([*parts, "</svg>"])
+    """A line of HTML for each kind of rows: what they are, then every step in a box."""
+    box = '<span style="border:1px solid;border-radius:4px;padding:0 6px">'
+    lines = "".join(
+        f'<p style="margin:6px 0">{html.escape(label)}: '
+        + " → ".join(f"{box}{html.escape(step)}</span>" for step in steps)
+        + "</p>"
+        for label, steps in lanes
+    )
+    return f"<b>{html.escape(title)}</b>{lines}"
 
 
 def _room(labels: Sequence[str]) -> int:

@@ -1,8 +1,9 @@
-"""Names that are imported when first used, as the package's own stub lists them."""
+"""Names that are imported when first used: a package's own, as its stub lists them, and Arrow's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import lazy_loader
@@ -29,3 +30,17 @@ def attach(
             raise
 
     return find_or_explain, listing, names
+
+
+class LazyModule:
+    """A module that is imported when one of its names is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
+# Under the names that Arrow's own pages give them.
+pa, pc, pq = (LazyModule(f"pyarrow{name}") for name in ("", ".compute", ".parquet"))

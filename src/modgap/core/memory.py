@@ -22,6 +22,5 @@ def give_back() -> None:
 @cache
 def _trim() -> Any:
     """malloc_trim of glibc; None where there is another allocator."""
-    if not sys.platform.startswith("linux"):
-        return None
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    on_linux = sys.platform.startswith("linux")
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if on_linux else None

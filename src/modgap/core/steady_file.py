@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import RawIOBase
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modgap.core.checks import InputValueError
+
+OpenedFile = RawIOBase | BufferedReader
 
 
 class ChangedFileError(InputValueError):
@@ -50,7 +52,7 @@ class SteadyFile:
         """A text that differs for another file, and for this one once it is written to."""
         return f"{self._seen.st_size} {self._seen.st_mtime_ns} {self._seen.st_ino}"
 
-    def open(self) -> RawIOBase:
+    def open(self) -> OpenedFile:
         """The file for reading, if it is still the same; to be closed by the caller."""
         try:
             file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by the caller
@@ -72,7 +74,7 @@ class SteadyFile:
             self.check()
             raise
 
-    def check(self, file: RawIOBase | None = None) -> None:
+    def check(self, file: OpenedFile | None = None) -> None:
         """Raise if the file is not the same any more."""
         try:
             now = os.stat(self.path if file is None else file.fileno())
@@ -89,7 +91,7 @@ class SteadyFile:
             return
         raise changed_file(self.path, what)
 
-    def read_into(self, file: RawIOBase, offset: int, out: np.ndarray) -> None:
+    def read_into(self, file: OpenedFile, offset: int, out: np.ndarray) -> None:
         """Fill a contiguous array with the bytes at ``offset``."""
         self.check(file)
         buffer = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")

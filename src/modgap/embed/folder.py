@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -23,16 +23,17 @@ from modgap._version import __version__
 from modgap.arrays import unit
 from modgap.core.checks import InputValueError, check_choice, check_count
 from modgap.core.files import atomic_path, write_text
+from modgap.core.lazy import pa, pq
 from modgap.core.locks import sole_writer_of
 from modgap.core.results import Progress, Result, silent, to_json
-from modgap.core.threads import ahead
-from modgap.embed.item_batches import embed_items
+from modgap.embed.item_batches import embed_each, embed_items
 from modgap.embed.model import BATCH, Model
 from modgap.embed.opening import open_model
 from modgap.engines import Engine, LocalEngine, open_engine
 from modgap.io import open_items
 from modgap.io.embedded import NOTE, SCHEMA, read_embed_note
 from modgap.io.formats.clip_retrieval import EMBEDDED, METADATA, TEXT_METADATA, TEXTS
+from modgap.io.formats.npy import open_npy
 from modgap.io.items import Items
 
 SHARD_ITEMS = 10_000
@@ -170,8 +171,11 @@ def embed(
                 work.write_shard(number, count)
                 done += plan.items_of(number)
         else:
-            job = _Job(model, data, opening, more, plan, folder.absolute(), size, workers)
-            for number in runs.map(job, missing, gpus=job.gpus):
+            settings = (plan, folder.absolute(), size, workers)
+            job = _Job(partial(_open_work, model, data, opening, more, *settings))
+            # What a worker needs to embed as it would here.
+            gpus = float(str(more.get("device") or "cuda").startswith("cuda"))
+            for number in runs.map(job, missing, gpus=gpus):
                 if not _metadata(folder, METADATA, number).is_file():
                     raise InputValueError(
                         f"A worker wrote shard {number}, which is not to be seen from here. "
@@ -196,33 +200,26 @@ def embed(
 class _Job:
     """How a worker embeds shards: it opens the model and the data itself, once a process."""
 
-    model: str | Model
-    data: str | os.PathLike[str] | Items
-    opening: Mapping[str, Any]
-    more: Mapping[str, Any]
-    plan: Plan
-    folder: Path
-    batch_size: int
-    workers: int | None
+    opens: Callable[[], _Work]
     key: str = field(default_factory=lambda: uuid4().hex)
-
-    @property
-    def gpus(self) -> float:
-        """What a worker needs to embed as it would here."""
-        return float(str(self.more.get("device") or "cuda").startswith("cuda"))
 
     def __call__(self, number: int) -> int:
         if self.key not in _opened:
             _opened.clear()
-            items = self.data
-            if not isinstance(items, Items):
-                items = open_items(items, **self.opening)
-            model = open_model(self.model, **self.more)
-            _opened[self.key] = _Work(
-                model, items, self.plan, self.folder, self.batch_size, self.workers
-            )
+            _opened[self.key] = self.opens()
         _opened[self.key].write_shard(number, lambda _: None)
         return number
+
+
+def _open_work(
+    model: str | Model,
+    data: str | os.PathLike[str] | Items,
+    opening: Mapping[str, Any],
+    more: Mapping[str, Any],
+    *settings: Any,
+) -> _Work:
+    items = data if isinstance(data, Items) else open_items(data, **opening)
+    return _Work(open_model(model, **more), items, *settings)
 
 
 # The work of the job that this process is at.
@@ -372,36 +369,27 @@ class _Work:
         skipped: dict[str, str] = {}
         kept = list(rows)
         kind = self.items.kind
+        options: dict[str, Any] = {"batch_size": self.batch_size, "workers": self.workers}
         if kind != "text":
             matrix, kept, skipped = embed_items(
-                self.model, self.items, rows, batch_size=self.batch_size, workers=self.workers,
-                count=count,
-            )  # fmt: skip
+                self.model, self.items, rows, count=count, **options
+            )
             self._write(EMBEDDED[kind], number, matrix)
         if "text" in self.plan.modalities:
             of_text = [row for row in kept for _ in self.items.captions(row)]
             captions = [text for row in kept for text in self.items.captions(row)]
-            self._write(TEXTS, number, self._texts(captions, count if kind == "text" else None))
+            every = range(len(captions))
+            done = count if kind == "text" else lambda _: None
+            texts = embed_each(
+                self.model, "text", every, captions.__getitem__, count=done, **options
+            )
+            self._write(TEXTS, number, texts[0])
             if kind != "text" and not self.plan.one_caption_each:
                 names = _strings([self.items.names[row] for row in of_text])
                 described = {"image_path": names, "caption": _strings(captions)}
                 self._write_table(TEXT_METADATA, number, described)
         self._write_table(METADATA, number, self._described(kept), skipped)
         count(len(rows))
-
-    def _texts(self, captions: Sequence[str], count: Callable[[int], None] | None) -> np.ndarray:
-        starts = range(0, len(captions), self.batch_size)
-        batches = [captions[start : start + self.batch_size] for start in starts]
-        found = [np.empty((0, self.plan.dim), np.float32)]
-        done = 0
-        prepare = partial(self.model.prepare, modality="text")
-        ready = ahead(prepare, batches, self.workers, in_turns=self.model.on_processor)
-        for batch, prepared in zip(batches, ready, strict=True):
-            found.append(self.model.checked_rows(prepared, "text", done))
-            done += len(batch)
-            if count:
-                count(done)
-        return np.concatenate(found)
 
     def _write(self, kind: str, number: int, rows: np.ndarray) -> None:
         rows = unit(rows) if self.plan.normalise and len(rows) else rows
@@ -440,9 +428,6 @@ class _Work:
         columns: Mapping[str, Any],
         skipped: Mapping[str, str] | None = None,
     ) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         table = pa.table(dict(columns))
         if skipped is not None:
             note = json.dumps(skipped).encode()
@@ -452,12 +437,15 @@ class _Work:
 
     def finish(self) -> tuple[dict[str, int], dict[str, str]]:
         """Count the rows, collect what was skipped, and say that the folder is whole."""
-        skipped = dict(self._skipped())
+        skipped: dict[str, str] = {}
+        for number in range(self.plan.n_shards):
+            note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
+            skipped |= json.loads(note.get(_SKIPPED, b"{}"))
         rows = {}
         for modality in self.plan.modalities:
             kind = EMBEDDED[modality]
             shards = (self.folder / kind / f"{kind}_{k}.npy" for k in range(self.plan.n_shards))
-            rows[modality] = sum(np.load(path, mmap_mode="r").shape[0] for path in shards)
+            rows[modality] = sum(open_npy(path).n_rows for path in shards)
         if not any(rows.values()):
             self._remove()
             first = "".join(f"; the first is {n} ({w})" for n, w in list(skipped.items())[:1])
@@ -478,25 +466,14 @@ class _Work:
         with suppress(OSError):  # other files are in it
             self.folder.rmdir()
 
-    def _skipped(self) -> Iterator[tuple[str, str]]:
-        import pyarrow.parquet as pq
-
-        for number in range(self.plan.n_shards):
-            note = pq.read_schema(_metadata(self.folder, METADATA, number)).metadata or {}
-            yield from json.loads(note.get(_SKIPPED, b"{}")).items()
-
 
 def _strings(values: Sequence[str | None]) -> Any:
     """Texts as a column, also where there are none."""
-    import pyarrow as pa
-
     return pa.array(values, pa.string())
 
 
 def _arrow(values: Sequence[Any]) -> Any:
     """A column; values of several kinds become texts."""
-    import pyarrow as pa
-
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

@@ -10,14 +10,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from modgap.core.checks import InputValueError, check_numbers, check_same_space
 from modgap.core.door import check_rows
-from modgap.core.results import Result, number, plain
-from modgap.embed.image_files import image_rows
+from modgap.core.results import NOT_IN_JSON, Result, number
+from modgap.embed.item_batches import image_rows
 from modgap.embed.model import Model
 from modgap.embed.opening import open_model
 from modgap.io import Embeddings, Items, open_items, open_modality, write_embeddings
@@ -55,8 +54,7 @@ def open_end(name: str, model: Model | None = None, *, column: str | None = None
     file, colon, row = name.rpartition(":")
     if colon and row and Path(file).exists():
         return _of_file(name, file, row, column)
-    path = Path(name)
-    is_file = _exists(path)
+    path, is_file = Path(name), os.path.isfile(name)
     if model is None:
         what = f"{name}:ROW" if is_file else "image.npy:12"
         raise InputValueError(
@@ -69,13 +67,6 @@ def open_end(name: str, model: Model | None = None, *, column: str | None = None
     if not name.strip():
         raise InputValueError("A text to go from or to must have words.")
     return End(name, model.encode_texts([name])[0])
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a text longer than any file name
-        return False
 
 
 def _of_file(name: str, file: str, row: str, column: str | None) -> End:
@@ -179,16 +170,11 @@ class Interpolation(Result):
     ends: tuple[str, str]
     alphas: np.ndarray
     thetas: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray = field(metadata=NOT_IN_JSON)
     radii: np.ndarray
     nearest: np.ndarray | None = None
     cosines: np.ndarray | None = None
     names: tuple[tuple[str, ...], ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """All but the rows, as plain Python values."""
-        names = (one.name for one in dataclasses.fields(self) if one.name != "rows")
-        return {name: plain(getattr(self, name)) for name in names}
 
     @property
     def flat(self) -> np.ndarray:
@@ -203,9 +189,7 @@ class Interpolation(Result):
         >>> way.labels
         ['α = 0, θ = 0', 'α = 0, θ = 1']
         """
-        return [
-            f"α = {alpha:.3g}, θ = {theta:.3g}" for alpha in self.alphas for theta in self.thetas
-        ]
+        return [f"α = {a:.3g}, θ = {t:.3g}" for a in self.alphas for t in self.thetas]
 
     def write(self, path: Path) -> str:
         """Write the rows in the format of the suffix; returns what was written."""

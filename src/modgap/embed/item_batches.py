@@ -1,9 +1,10 @@
-"""The rows of some images or sounds in memory, without those that cannot be read."""
+"""Rows of items that are read and prepared in threads, without those that cannot be read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,55 +13,78 @@ from modgap.core.checks import InputValueError, require
 from modgap.core.threads import ahead
 from modgap.embed.model import Model
 from modgap.io import Items
-from modgap.io.images import ImageError, unpack_image
+from modgap.io.images import ImageError, ImageFolder, unpack_image
 from modgap.io.sounds import SoundError, unpack_sound
 
 
-def embed_items(
+def embed_each(
     model: Model,
-    items: Items,
+    modality: str,
     which: Sequence[int],
+    read: Callable[[int], Any],
     *,
     batch_size: int,
     workers: int | None = None,
     count: Callable[[int], None],
-) -> tuple[np.ndarray, list[int], dict[str, str]]:
-    """`Model.encode_items` of some of the items; none of them need be readable.
+) -> tuple[np.ndarray, list[int], dict[int, str]]:
+    """Rows of ``read(k)`` for each k of ``which`` that can be read, these k, and why others cannot.
 
     Batches are read and prepared while the network has others, unless it is on the processor.
     ``count`` is called with the number of items that are done.
     """
-    decode, kind = decoder(items, model), items.kind
 
-    def prepared(batch: Sequence[int]) -> tuple[list[int], dict[str, str], Any]:
+    def prepared(batch: Sequence[int]) -> tuple[list[int], dict[int, str], Any]:
         usable, decoded, why = [], [], {}
         for row in batch:
             try:
-                decoded.append(decode(items.stored(row)))
+                decoded.append(read(row))
                 usable.append(row)
             except (ImageError, SoundError) as error:
-                why[items.names[row]] = str(error)
-        return usable, why, model.prepare(decoded, kind) if decoded else None
+                why[row] = str(error)
+        return usable, why, model.prepare(decoded, modality) if decoded else None
 
     batches = [which[start : start + batch_size] for start in range(0, len(which), batch_size)]
     found = [np.empty((0, model.dim), np.float32)]
     kept: list[int] = []
-    skipped: dict[str, str] = {}
+    skipped: dict[int, str] = {}
     ready = ahead(prepared, batches, workers, in_turns=model.on_processor)
     for number, (usable, why, batch) in enumerate(ready, start=1):
         skipped |= why
         if usable:
-            found.append(model.checked_rows(batch, kind, len(kept)))
+            found.append(model.checked_rows(batch, modality, len(kept)))
             kept += usable
         count(min(number * batch_size, len(which)))
     return np.concatenate(found), kept, skipped
 
 
-def decoder(items: Items, model: Model) -> Callable[[bytes], Any]:
-    """What turns the stored bytes of an item into what ``model.prepare`` takes."""
+def embed_items(
+    model: Model, items: Items, which: Sequence[int], **options: Any
+) -> tuple[np.ndarray, list[int], dict[str, str]]:
+    """`Model.encode_items` of some of the items; none of them need be readable."""
+    decode: Callable[[bytes], Any] = unpack_image
     if items.kind == "audio":
         if model.sampling_rate is None:
             raise InputValueError(f"{model.name} does not say at what rate it takes sounds.")
-        return partial(unpack_sound, rate=model.sampling_rate)
+        decode = partial(unpack_sound, rate=model.sampling_rate)
+    elif items.kind == "image":
+        require("PIL.Image", "embed", "Embedding images")
+
+    def read(row: int) -> Any:
+        return items.captions(row)[0] if items.kind == "text" else decode(items.stored(row))
+
+    rows, kept, skipped = embed_each(model, items.kind, which, read, **options)
+    return rows, kept, {items.names[row]: why for row, why in skipped.items()}
+
+
+def image_rows(model: Model, files: Sequence[Path]) -> np.ndarray:
+    """The rows of image files, which may be links; one that cannot be read is refused."""
     require("PIL.Image", "embed", "Embedding images")
-    return partial(unpack_image, side=None)
+    model.check_modality("image")
+    images = []
+    for file in files:
+        place = file.resolve()
+        try:
+            images.append(unpack_image(ImageFolder(place.parent).read(place.name)))
+        except ImageError as error:
+            raise InputValueError(f"{file} cannot be used as an image: {error}.") from error
+    return model.encode_images(images)

@@ -144,21 +144,18 @@ class Model(ABC):
         from modgap.embed.item_batches import embed_items
 
         self.check_modality(items.kind)
-        size = check_count(batch_size, "batch_size")
-        if items.kind == "text":
-            kept = [row for row in range(len(items)) if items.captions(row)]
-            texts = [items.captions(row)[0] for row in kept]
-            return self.encode_texts(texts, batch_size=size), kept, {}
         say = progress or silent
+        is_text = items.kind == "text"
+        which = [row for row in range(len(items)) if not is_text or items.captions(row)]
         rows, kept, skipped = embed_items(
             self,
             items,
-            range(len(items)),
-            batch_size=size,
+            which,
+            batch_size=check_count(batch_size, "batch_size"),
             workers=workers,
-            count=lambda done: say(f"embedding {items.kind}", done, len(items)),
+            count=lambda done: say(f"embedding {items.kind}", done, len(which)),
         )
-        if not kept:
+        if skipped and not kept:
             name, reason = next(iter(skipped.items()))
             raise InputValueError(
                 f"None of the {len(items)} items of {items.source} can be read; {name}: {reason}."
@@ -183,6 +180,20 @@ class Model(ABC):
         Each is pooled over tokens or pixels as the tower pools its last one, before what the
         tower does after that.
         """
+        names = self.layers(modality) if layers is None else tuple(layers)
+        self.check_modality(modality)
+        size = check_count(batch_size, "batch_size")
+        found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        for start in range(0, len(items), size):
+            batch = list(items[start : start + size])
+            for name, rows in self.layer_rows(names, batch, modality, role).items():
+                found[name].append(rows)
+        return {name: np.concatenate(rows) for name, rows in found.items()}
+
+    def layer_rows(
+        self, names: Sequence[str], items: Sequence[Any], modality: str, role: Role
+    ) -> dict[str, np.ndarray]:
+        """Rows of one batch at hidden layers, for networks whose layers can be read."""
         raise InputValueError(f"{self.name} has no hidden layers that can be read.")
 
     def check_modality(self, modality: str) -> str:

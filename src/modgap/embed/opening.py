@@ -81,11 +81,13 @@ def reading_model(kind: str, name: str, library: str, default_owner: str = "") -
     place = Path(name).expanduser()
     if not place.is_dir() and _is_path(name):
         raise InputValueError(f"There is no folder {name}.{near_folder(place)}")
+    hub = logging.getLogger("huggingface_hub")  # it has a line for every attempt to reach it
+    level = hub.level
     try:
         if place.is_dir():
             check_shards(place)
-        with _quiet_hub():
-            yield
+        hub.setLevel(logging.CRITICAL)
+        yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -101,18 +103,8 @@ def reading_model(kind: str, name: str, library: str, default_owner: str = "") -
             f"the hub does not give it ({type(error).__name__}).{did_you_mean(name, cached)} With "
             f"a connection, download it first: hf download {owner}{name}"
         ) from error
-
-
-@contextmanager
-def _quiet_hub() -> Iterator[None]:
-    """Silences the hub's lines about every attempt to reach it."""
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
     finally:
-        logger.setLevel(level)
+        hub.setLevel(level)
 
 
 def _why(error: Exception) -> str:

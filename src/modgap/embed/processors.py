@@ -46,9 +46,10 @@ class Processors:
         self.sampling_rate: int | None = None
         self.image_side: int | None = None
         if "image" in modalities:
-            self.images = transformers.AutoImageProcessor.from_pretrained(
-                name, **without_torchvision(transformers), **NO_CODE
-            )
+            # Those that use Pillow alone, as the papers' did: the others need torchvision.
+            is_new = int(transformers.__version__.split(".")[0]) >= 5
+            pillow = {"backend": "pil"} if is_new else {"use_fast": False}
+            self.images = transformers.AutoImageProcessor.from_pretrained(name, **pillow, **NO_CODE)
             if not normalise:
                 self.images.do_normalize = False
             self.image_side = image_side(self.images, config)
@@ -94,12 +95,6 @@ class Processors:
         if "is_longer" in found:
             found["is_longer"] = found["is_longer"] & False
         return found
-
-
-def without_torchvision(transformers: Any) -> dict[str, Any]:
-    """The option for image processors that use Pillow alone, as the papers' did."""
-    is_new = int(transformers.__version__.split(".")[0]) >= 5
-    return {"backend": "pil"} if is_new else {"use_fast": False}
 
 
 def max_tokens(tokenizer: Any, config: Any) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modgap.core.checks import InputValueError
 from modgap.corrections import Correction
-from modgap.embed.image_files import image_rows
+from modgap.embed.item_batches import image_rows
 from modgap.embed.opening import open_model
 from modgap.io import Embeddings
 

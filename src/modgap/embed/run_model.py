@@ -13,7 +13,7 @@ from modgap.core.checks import InputValueError
 from modgap.core.limits import read_json
 from modgap.embed.model import Options, Role
 from modgap.embed.opening import near_folder, reading_model
-from modgap.embed.torch_model import PoolingRule, TorchModel, pool
+from modgap.embed.torch_model import PoolingRule, TorchModel
 from modgap.io.images import square_pixels
 from modgap.train.towers.build import TwoTower, seeded
 from modgap.train.towers.encoders import TOKENIZER, WEIGHTS
@@ -62,13 +62,14 @@ class RunModel(TorchModel):
         self.tokenizer = Tokenizer.load(folder)
         normalise = options.input_normalisation
         self.factor, self.shift = _pixel_scale(folder, config.image.channels, normalise)
-        self._config = config
+        self._config, self.end_token = config, config.text.eos_token_id
 
     def prepare_part(self, items: Sequence[Any], modality: str, role: Role) -> dict[str, Tensor]:
         """Squares of pixels, or token ids."""
         if modality == "text":
             length = self._config.text.context_length
-            return {"input_ids": self.tokenizer(list(items), length)}
+            ids = self.tokenizer(list(items), length)
+            return {"input_ids": ids, "attention_mask": ids != self.tokenizer.pad_token_id}
         if self._config.image.channels == 1:
             items = [image.convert("L") for image in items]
         size = self._config.image.image_size
@@ -84,13 +85,6 @@ class RunModel(TorchModel):
     def pooling(self, modality: str) -> PoolingRule:
         """As the kind of tower pools."""
         return _POOLING.get(getattr(self._config, modality).kind, "mean")
-
-    def pool(self, states: Tensor, inputs: Any, modality: str) -> Tensor:
-        """A row of each item, from the states of a hidden layer."""
-        known = dict(inputs)
-        if modality == "text":
-            known["attention_mask"] = inputs["input_ids"] != self.tokenizer.pad_token_id
-        return pool(states, self.pooling(modality), known, self._config.text.eos_token_id)
 
 
 def _pixel_scale(folder: Path, channels: int, normalise: bool) -> tuple[Tensor, Tensor]:

@@ -17,11 +17,10 @@ from modgap.core.checks import (
     InputError,
     InputValueError,
     check_choice,
-    check_count,
     did_you_mean,
     first_line,
 )
-from modgap.embed.model import BATCH, Options, OutOfMemory, Precision, ReplicatedModel, Role
+from modgap.embed.model import Options, OutOfMemory, Precision, ReplicatedModel, Role
 from modgap.io.devices import find_devices
 from modgap.train.towers.build import is_out_of_memory
 from modgap.train.towers.normalisation import without_normalisation
@@ -60,6 +59,9 @@ class TorchModel(ReplicatedModel):
         Its device, precision and norm layers.
     """
 
+    # The token that ends a text; None where it is the largest of all.
+    end_token: int | None = None
+
     def __init__(self, network: nn.Module, options: Options) -> None:
         devices = find_devices(options.device)
         self.precision = find_precision(options.precision, devices[0])
@@ -83,7 +85,7 @@ class TorchModel(ReplicatedModel):
 
     def pool(self, states: Tensor, inputs: Mapping[str, Any], modality: str) -> Tensor:
         """A row of each item, from the states of a hidden layer."""
-        return pool(states, self.pooling(modality), inputs)
+        return pool(states, self.pooling(modality), inputs, self.end_token)
 
     def part_rows(self, replica: int, prepared: Any, modality: str) -> np.ndarray:
         """Rows by the network of one device, float32."""
@@ -106,7 +108,7 @@ class TorchModel(ReplicatedModel):
                 if isinstance(module, kind)
                 for child, _ in module.named_children()
             ]
-            states = self._states(held, blank, modality, must_run=False)
+            states = self._states(held, blank, modality)
             # Blocks within blocks are left out.
             outer = [
                 name for name in states if not any(name.startswith(f"{other}.") for other in states)
@@ -115,19 +117,10 @@ class TorchModel(ReplicatedModel):
                 return tuple(outer)
         raise InputValueError(f"{self.name} has no blocks for {modality} in lists of modules.")
 
-    def encode_layers(
-        self,
-        items: Sequence[Any],
-        modality: str,
-        layers: Sequence[str] | None = None,
-        *,
-        role: Role = "document",
-        batch_size: int = BATCH,
+    def layer_rows(
+        self, names: Sequence[str], items: Sequence[Any], modality: str, role: Role
     ) -> dict[str, np.ndarray]:
-        """Rows (n, width) at hidden layers by their names; see `Model`."""
-        names = self.layers(modality) if layers is None else tuple(layers)
-        self.check_modality(modality)
-        size = check_count(batch_size, "batch_size")
+        """Rows of one batch at hidden layers by their names; see `Model.encode_layers`."""
         known = dict(self.networks[0].named_modules())
         for name in names:
             if name not in known:
@@ -135,16 +128,13 @@ class TorchModel(ReplicatedModel):
                     f"{self.name} has no layer {name!r}.{did_you_mean(name, known)} "
                     f"model.layers({modality!r}) names its blocks."
                 )
-        found: dict[str, list[np.ndarray]] = {name: [] for name in names}
-        for start in range(0, len(items), size):
-            prepared = self.prepare_part(list(items[start : start + size]), modality, role)
-            for name, rows in self._states(names, prepared, modality).items():
-                found[name].append(rows)
-        return {name: np.concatenate(rows) for name, rows in found.items()}
+        found = self._states(names, self.prepare_part(items, modality, role), modality)
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise InputValueError(f"{modality} does not go through {missing[0]!r} of {self.name}.")
+        return found
 
-    def _states(
-        self, names: Sequence[str], prepared: Any, modality: str, must_run: bool = True
-    ) -> dict[str, np.ndarray]:
+    def _states(self, names: Sequence[str], prepared: Any, modality: str) -> dict[str, np.ndarray]:
         modules = dict(self.networks[0].named_modules())
         seen: dict[str, Tensor] = {}
         hooks = [
@@ -171,9 +161,6 @@ class TorchModel(ReplicatedModel):
         finally:
             for hook in hooks:
                 hook.remove()
-        missing = [name for name in names if name not in found]
-        if must_run and missing:
-            raise InputValueError(f"{modality} does not go through {missing[0]!r} of {self.name}.")
         return found
 
     def _on(self, replica: int, prepared: Any, run: Callable[[Any, Any], Tensor]) -> np.ndarray:

@@ -17,7 +17,6 @@ from modgap.embed.torch_model import (
     PoolingRule,
     TorchModel,
     end_token_of,
-    pool,
     rule_of,
     temperature_and_bias,
 )
@@ -70,6 +69,7 @@ class TransformersModel(TorchModel):
         self.modalities, self.processors = modalities, processors
         self.image_side, self.sampling_rate = processors.image_side, processors.sampling_rate
         self.temperature, self.logit_bias = temperature_and_bias(network)
+        self.end_token = end_token_of(network.config)
         towers = {modality: getattr(network, f"get_{modality}_features") for modality in modalities}
         # Processors may make more than a tower takes.
         self._takes = {m: inspect.signature(tower).parameters for m, tower in towers.items()}
@@ -95,11 +95,6 @@ class TransformersModel(TorchModel):
         """As the type of the model pools."""
         network = self.networks[0]
         return rule_of(network, network.config.model_type, modality)
-
-    def pool(self, states: Tensor, inputs: Any, modality: str) -> Tensor:
-        """A row of each item, from the states of a hidden layer."""
-        end = end_token_of(self.networks[0].config)
-        return pool(states, self.pooling(modality), inputs, end)
 
 
 def _modalities(name: str, network: Any) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,30 +114,28 @@ def drop_corrected_column(path: str | os.PathLike[str], column: str) -> None:
         dataset.drop_columns([column])
 
 
+@dataclass
 class _Corrected:
-    """What Lance calls with each batch."""
+    """What Lance calls with each batch; an error is kept in ``wrong``."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        correction: Correction,
-        modality: str,
-        column: str,
-        into: str,
-        role: Role,
-        dtype: Any,
-        progress: Progress,
-        wrong: list[Exception],
-    ) -> None:
-        self.correction, self.modality, self.role = correction, modality, role
-        self.column, self.into, self.progress, self.wrong = column, into, progress, wrong
-        kind = dataset.schema.field(column).type
-        self.dtype = np.dtype(dtype or numpy_dtype(kind.value_type))
-        beside = [name for name in ("id", "group") if name in dataset.schema.names]
-        self.reads = [column, *(beside if correction.hubs else []), _ADDRESS]
-        self.version = dataset.version
-        self.n_rows, self.done, self.firsts = 0, 0, {}
-        for fragment in dataset.get_fragments():
+    dataset: Any
+    correction: Correction
+    modality: str
+    column: str
+    into: str
+    role: Role
+    dtype: Any
+    progress: Progress
+    wrong: list[Exception]
+
+    def __post_init__(self) -> None:
+        names = self.dataset.schema.names
+        kind = self.dataset.schema.field(self.column).type
+        self.dtype = np.dtype(self.dtype or numpy_dtype(kind.value_type))
+        beside = [name for name in ("id", "group") if name in names and self.correction.hubs]
+        self.reads = [self.column, *beside, _ADDRESS]
+        self.n_rows, self.done, self.firsts = 0, 0, dict[int, int]()
+        for fragment in self.dataset.get_fragments():
             self.firsts[fragment.fragment_id] = self.n_rows
             self.n_rows += fragment.count_rows()
 
@@ -161,7 +160,9 @@ class _Corrected:
     def digest(self) -> str:
         """What is being made, and of which version of the data."""
         mark = fingerprint(self.correction, self.role)
-        made = f"{mark} {self.version} {self.column} {self.modality} {self.role} {self.dtype}"
+        made = (
+            f"{mark} {self.dataset.version} {self.column} {self.modality} {self.role} {self.dtype}"
+        )
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def _first_row(self, batch: pa.RecordBatch) -> int:

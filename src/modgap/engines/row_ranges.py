@@ -18,11 +18,7 @@ class RowRange(Matrix):
     def __init__(self, matrix: Matrix, start: int, stop: int) -> None:
         self.matrix, self.start, self.stop = matrix, start, stop
         self.shape, self.dtype = (stop - start, *matrix.shape[1:]), matrix.dtype
-
-    @property
-    def is_seekable(self) -> bool:
-        """Whether a row can be read without those before it."""
-        return self.matrix.is_seekable
+        self.is_seekable = matrix.is_seekable
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, at most ``size`` at a time."""

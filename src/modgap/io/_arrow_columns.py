@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputValueError
+from modgap.core.lazy import pa, pc
 from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, listed
 from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix
@@ -75,8 +76,6 @@ class ArrowPart(ABC):
 
 def arrow_contents(part: ArrowPart) -> Contents:
     """The vectors and the plain columns of a source; no vectors where it has no rows."""
-    import pyarrow as pa
-
     names = part.schema.names
     if len({*names}) < len(names):
         raise InputValueError(f"{part.path} must name every column once, got {listed(names)}.")
@@ -93,8 +92,6 @@ def arrow_contents(part: ArrowPart) -> Contents:
 
 def _load_column(part: ArrowPart, column: str, rows: np.ndarray | None = None) -> np.ndarray:
     """The entries of a column, or those at ``rows``: all are read, and only they are kept."""
-    import pyarrow as pa
-
     chunks, first = [], 0
     wanted = None if rows is None else np.sort(rows)
     for array in part.values(column):
@@ -114,16 +111,12 @@ def _load_column(part: ArrowPart, column: str, rows: np.ndarray | None = None) -
 
 def is_list(arrow_type: Any) -> bool:
     """Whether a column holds lists, of one length or of any."""
-    import pyarrow as pa
-
     checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(check(arrow_type) for check in checks)
 
 
 def numpy_dtype(arrow_type: Any) -> np.dtype:
     """The dtype of numbers in NumPy; object for all that is no number."""
-    import pyarrow as pa
-
     if pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type):
         return np.dtype(arrow_type.to_pandas_dtype())
     return np.dtype(bool if pa.types.is_boolean(arrow_type) else object)
@@ -131,8 +124,6 @@ def numpy_dtype(arrow_type: Any) -> np.dtype:
 
 def list_numbers(array: Any, dim: int, column: str, path: object, row: int) -> np.ndarray:
     """Lists as a matrix of ``dim`` columns; ``row`` is the number of the first one."""
-    import pyarrow.compute as pc
-
     if array.null_count:
         nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
         raise null_rows(column, path, row + int(nulls[0]))
@@ -163,8 +154,6 @@ def list_width(kind: Any, arrays: Iterable[Any], column: str, path: object) -> i
 
 def column_values(column: Any) -> np.ndarray:
     """The entries of a chunked array; None stands for one that is missing, NaN among floats."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count and not pa.types.is_floating(column.type):

@@ -44,6 +44,8 @@ class Matrix(ABC):
     file: SteadyFile | None = None
     place = ""
     readers = 0
+    # Whether a row can be read without those before it.
+    is_seekable = False
     # The moments of all rows once they were gathered, and the folder that kept those of each shard.
     gathered: Any = None
     # The whole matrix, for as long as someone holds it: it is then not read again.
@@ -55,11 +57,6 @@ class Matrix(ABC):
     @abstractmethod
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         """The rows in order, at most ``size`` at a time, read in the caller's thread."""
-
-    @property
-    def is_seekable(self) -> bool:
-        """Whether a row can be read without those before it."""
-        return False
 
     def shards(self) -> list[Matrix]:
         """The shards that the rows are read from, one after the other."""
@@ -117,6 +114,8 @@ class ArrayMatrix(Matrix):
     look at the file. ``dtype`` is what stored numbers are converted to, see `decoded`.
     """
 
+    is_seekable = True
+
     def __init__(
         self,
         array: Any,
@@ -126,10 +125,6 @@ class ArrayMatrix(Matrix):
     ) -> None:
         self.array, self.file, self.place = array, file, place
         self.shape, self.dtype = tuple(array.shape), dtype or array.dtype
-
-    @property
-    def is_seekable(self) -> bool:
-        return True
 
     def blocks(self, size: int) -> Iterator[Any]:
         for start in range(0, self.shape[0], size):
@@ -169,6 +164,7 @@ class FileMatrix(Matrix):
     """Plain numbers that start at ``offset`` of a file, row after row."""
 
     file: SteadyFile
+    is_seekable = True
 
     def __init__(
         self,
@@ -182,10 +178,6 @@ class FileMatrix(Matrix):
         self.dtype = dtype or stored.newbyteorder("=")
         self.place, self.readers = f"byte {offset}", file.readers
         self.row_bytes = stored.itemsize * int(np.prod(shape[1:], dtype=object))
-
-    @property
-    def is_seekable(self) -> bool:
-        return True
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         return self._range(0, self.shape[0], size)
@@ -310,10 +302,7 @@ class PickedRows(Matrix):
         self.matrix: Matrix = source
         self.numbers: np.ndarray = numbers
         self.shape, self.dtype = (len(numbers), *matrix.shape[1:]), matrix.dtype
-
-    @property
-    def is_seekable(self) -> bool:
-        return self.matrix.is_seekable
+        self.is_seekable = source.is_seekable
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
         if not self.matrix.readers:

@@ -9,7 +9,6 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap.arrays import to_half
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.core.door import as_numpy, check_matrix
 from modgap.core.threads import ahead
@@ -88,21 +87,17 @@ def converted(
     # Rows of which a number may become infinite, or all of them zero.
     unsure = np.zeros(0, dtype=np.intp)
     with np.errstate(over="ignore"):
-        if batch.dtype == np.float32 and dtype == np.float16:
-            found, odd = to_half(batch, out)
-            unsure = _unsure_of(batch, odd)
-        else:
-            if dtype.itemsize < batch.dtype.itemsize:
-                largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
-                range_ = np.finfo(dtype)
-                odd_rows = (largest <= range_.smallest_normal) | (largest >= range_.max)
-                unsure = np.flatnonzero(odd_rows)
-            found = np.ascontiguousarray(batch, dtype=dtype)
-            if out is not None:
-                out[...] = found
+        if dtype.itemsize < batch.dtype.itemsize:
+            largest = np.maximum(batch.max(axis=1, initial=0), -batch.min(axis=1, initial=0))
+            range_ = np.finfo(dtype)
+            odd_rows = (largest <= range_.smallest_normal) | (largest >= range_.max)
+            unsure = np.flatnonzero(odd_rows)
+        found = np.ascontiguousarray(batch, dtype=dtype) if out is None else out
+        if out is not None:
+            out[...] = batch
     if len(unsure):
         _check_kept(batch[unsure], found[unsure], dtype, name, first_row + unsure)
-    return found if out is None else out
+    return found
 
 
 def _check_kept(
@@ -124,14 +119,6 @@ def _check_kept(
             f"{np.finfo(dtype).max:g}, but row {numbers[row]} holds "
             f"{batch[row, column]:g}. Write a wider dtype, or scale the rows."
         )
-
-
-def _unsure_of(batch: np.ndarray, odd: np.ndarray) -> np.ndarray:
-    """Rows to look at, where it is known which numbers are not normal in the dtype."""
-    rows = odd // batch.shape[1]
-    found = np.bincount(rows, minlength=len(batch)) == batch.shape[1]
-    found[rows[np.abs(batch.reshape(-1)[odd]) > 1]] = True
-    return np.flatnonzero(found)
 
 
 def check_float_dtype(dtype: Any) -> np.dtype:

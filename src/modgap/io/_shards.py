@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from modgap.core.checks import InputError, InputValueError, check_choice
@@ -60,8 +61,10 @@ class ShardOpener:
             )
         for shard in manifest.shards:
             if shard.path in wrong:
-                beside = [s.path for s in manifest.shards if _kind(s.path) == _kind(shard.path)]
-                key = _keys([_stem(path) for path in beside])[beside.index(shard.path)]
+                path = PurePosixPath(shard.path)
+                every = (PurePosixPath(one.path) for one in manifest.shards)
+                beside = [p for p in every if (p.parent, p.suffix) == (path.parent, path.suffix)]
+                key = _keys([p.stem for p in beside])[beside.index(path)]
                 self.bad[key], self._rows[key] = wrong[shard.path], shard.rows
 
     def open_each(
@@ -232,12 +235,3 @@ def _keys(stems: Sequence[str]) -> list[str]:
         if len(set(found)) == len(found):
             return found
     return list(stems)
-
-
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].rpartition(".")[0]
-
-
-def _kind(path: str) -> tuple[str, str]:
-    """The folder and the ending of a file."""
-    return path.rpartition("/")[0], path.rpartition(".")[2]

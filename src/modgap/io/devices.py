@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 ALL_GPUS = "cuda:all"
-# Blocks of this size are sent, so many at a time, each from pinned memory of its own.
-_BLOCK_BYTES, _UNDER_WAY = 2**24, 3
+# Blocks of this size are sent, each from pinned memory.
+_BLOCK_BYTES = 2**24
 
 
 def find_devices(name: str | None = None) -> tuple[torch.device, ...]:
@@ -76,14 +75,10 @@ def _sent(matrix: Matrix, place: torch.device) -> torch.Tensor:
     size = max(1, _BLOCK_BYTES // row_bytes)
     dtype = torch.from_numpy(np.empty(0, matrix.dtype)).dtype
     rows = torch.empty(matrix.shape, dtype=dtype, device=place)
-    pinned = torch.empty((_UNDER_WAY, size, matrix.shape[1]), dtype=dtype, pin_memory=True)
-    under_way: deque[Any] = deque()
     for number, batch in enumerate(matrix.batches(size)):
-        if len(under_way) == _UNDER_WAY:
-            under_way.popleft().synchronize()
-        block = pinned[number % _UNDER_WAY, : len(batch)]
+        # torch gives pinned memory to the next block once the copy out of it is done.
+        block = torch.empty(batch.shape, dtype=dtype, pin_memory=True)
         block.numpy()[...] = batch
         rows[number * size : number * size + len(batch)].copy_(block, non_blocking=True)
-        under_way.append(torch.cuda.current_stream(place).record_event())
-    torch.cuda.current_stream(place).synchronize()  # before the pinned memory is given back
+    torch.cuda.current_stream(place).synchronize()
     return rows

@@ -66,10 +66,10 @@ class Embeddings:
         """
         matrix = ArrayMatrix(as_numpy(check_matrix(array, source)))
         given = {"ids": ids, "captions": captions, "labels": labels, "groups": groups}
-        columns = {kind: Column.of(np.asarray(v)) for kind, v in given.items() if v is not None}
-        for kind, column in columns.items():
-            check_length(column, matrix.shape[0], kind, source)
-        return cls(source, matrix, columns).with_fields(fields or {})
+        found = cls(source, matrix)
+        for kind, values in given.items():
+            found = found if values is None else found.with_column(kind, values)
+        return found.with_fields(fields or {})
 
     @classmethod
     def of(cls, rows: Any, name: str, *, modality: str | None = None) -> Embeddings:

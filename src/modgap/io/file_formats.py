@@ -23,7 +23,7 @@ from modgap.io.formats.tables import is_table, open_table
 from modgap.io.formats.torch_file import open_torch
 from modgap.io.fusing import open_fused
 from modgap.io.manifest import MANIFEST, data_files, find_manifest, listed_by_manifest
-from modgap.io.remote import RemotePath, place_of
+from modgap.io.remote import RemotePath, place_of, steady
 
 # Files by how their names end.
 OPENERS: Mapping[str, Callable[[Any], Contents]] = {
@@ -111,24 +111,31 @@ def _open(given: Any, label: str, opener: ShardOpener | None = None) -> Contents
     if not str(given):
         raise InputValueError("There is no file or folder ''. Check the path.")
     path = place_of(given)
-    if isinstance(path, RemotePath):
-        return _open_remote(path, opener or ShardOpener())
-    if path.name == MANIFEST and find_manifest(path.parent) is not None:
+    opener = opener or ShardOpener()
+    is_remote = isinstance(path, RemotePath)
+    if path.name == MANIFEST and (is_remote or find_manifest(path.parent) is not None):
         path = path.parent
+    suffix = path.suffix.lower()
+    if isinstance(path, RemotePath):
+        if suffix in (".pt", ".pth"):
+            raise InputValueError(
+                f"{path} is a torch file, which is read from a disk only. Download it first, or "
+                "save its tensors as .npy or .safetensors."
+            )
+        if path.is_web and suffix not in OPENERS:
+            return _open_web_folder(path, opener)
     if path.is_dir():
-        return _open_folder(path, opener or ShardOpener())
-    if "+" in str(path) and (parts := fused_parts(path)):
+        return _open_folder(path, opener)
+    if isinstance(path, Path) and "+" in str(path) and (parts := fused_parts(path)):
         return open_fused(path, _open(parts[0], ""), _open(parts[1], ""))
     if not path.exists():
-        instead = "Files of one kind are read together as a folder: pass its path."
-        raise InputValueError(
-            f"There is no file or folder {str(given)!r}. "
-            f"{instead if '*' in str(given) else 'Check the path.'}"
-        )
-    open_file = OPENERS.get(path.suffix.lower())
-    if open_file is None or path.stat().st_size == 0:
+        instead = f"Check the {'address' if is_remote else 'path'}."
+        if "*" in str(given):
+            instead = "Files of one kind are read together as a folder: pass its path."
+        raise InputValueError(f"There is no file or folder {str(path)!r}. {instead}")
+    if suffix not in OPENERS or steady(path).size == 0:
         raise _no_rows(path)
-    return open_file(path)
+    return OPENERS[suffix](path)
 
 
 def _no_rows(path: Path | RemotePath) -> InputValueError:
@@ -144,34 +151,17 @@ def _no_rows(path: Path | RemotePath) -> InputValueError:
     )
 
 
-def _open_remote(path: RemotePath, opener: ShardOpener) -> Contents:
-    if path.name == MANIFEST:
-        path = path.parent
-    suffix = path.suffix.lower()
-    if suffix == LANCE:
-        return open_lance(path, opener)
-    if suffix in (".pt", ".pth"):
+def _open_web_folder(folder: RemotePath, opener: ShardOpener) -> Contents:
+    """A folder of a web server, which lists none: its manifest does."""
+    manifest = find_manifest(folder)
+    if manifest is None:
         raise InputValueError(
-            f"{path} is a torch file, which is read from a disk only. Download it first, or save "
-            "its tensors as .npy or .safetensors."
+            f"{folder} must end in {', '.join(OPENERS)}, or be a folder with a {MANIFEST} of its "
+            "shards, since web servers list none. Make one where the files are: modgap manifest "
+            "FOLDER"
         )
-    if path.is_web and suffix not in OPENERS:  # web servers list no folders
-        manifest = find_manifest(path)
-        if manifest is None:
-            raise InputValueError(
-                f"{path} must end in {', '.join(OPENERS)}, or be a folder with a {MANIFEST} of its "
-                "shards, since web servers list none. Make one where the files are: modgap "
-                "manifest FOLDER"
-            )
-        listed_by_manifest(path, manifest)
-        return _open_folder(path, opener)
-    if (found := path.info()) is None:
-        raise InputValueError(f"There is no file or folder {str(path)!r}. Check the address.")
-    if found["type"] == "directory":
-        return _open_folder(path, opener)
-    if suffix not in OPENERS or found.get("size") == 0:
-        raise _no_rows(path)
-    return OPENERS[suffix](path)
+    listed_by_manifest(folder, manifest)
+    return _open_folder(folder, opener)
 
 
 def fused_parts(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:

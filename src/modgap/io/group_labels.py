@@ -7,7 +7,6 @@ or whole numbers.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from modgap.io.column_roles import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.npy import open_array
 from modgap.io.formats.parquet import open_parquet
+from modgap.io.items.records import read_table
 
 
 def find_groups(
@@ -108,13 +108,9 @@ def read_labels(path: Path) -> np.ndarray:
             with reading(path, "UTF-8 text", UnicodeDecodeError):
                 return _whole_numbers(path.read_text(encoding="utf-8").splitlines(), path)
         case ".csv":
-            with (
-                reading(path, "UTF-8 text", UnicodeDecodeError, csv.Error),
-                path.open(newline="", encoding="utf-8-sig") as file,
-            ):
-                header, *lines = list(csv.reader(file)) or [[]]
-            place = header.index(_group_column(path, header))
-            return _whole_numbers([line[place] for line in lines if len(line) > place], path)
+            names, rows = read_table(path)
+            column = _group_column(path, names)
+            return _whole_numbers([row[column] for row in rows], path)
         case ".parquet":
             columns = open_parquet(path).columns
             return columns[_group_column(path, list(columns))].load()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputTypeError, InputValueError
+from modgap.core.lazy import pa, pc
 from modgap.io.embeddings import Embeddings
 
 # Ids that match on fewer rows than this share of either side were hardly meant to.
@@ -61,9 +62,6 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
     7 and "7" are the same id, and so are texts that are one in NFC. Rows without an id match
     nothing.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     n_rows = tuple(side.n_rows for side in sides)
     if len({id(side.columns["ids"]) for side in sides}) == 1:  # one for all, nothing to read
         return IdMatches(n_rows, n_rows)
@@ -95,8 +93,6 @@ def match_ids(*sides: Embeddings) -> IdMatches | None:
 
 def _comparable(ids: np.ndarray | None) -> Any:
     """Ids as an Arrow array of whole numbers or strings, null where one is missing."""
-    import pyarrow as pa
-
     assert ids is not None
     if ids.dtype.kind == "f":  # what a table with missing whole numbers is read as
         whole = np.isnan(ids) | (ids == np.round(ids))

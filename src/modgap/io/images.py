@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -243,9 +243,4 @@ class ImageFolder:
 
 def home_of(first_name: str, candidates: list[Path]) -> Path:
     """The first folder in which the first image lies; the first of all where none has it."""
-    for folder in candidates:
-        # Too long a name, or one with a zero byte, is refused when it is read.
-        with suppress(OSError, ValueError):
-            if folder.is_dir() and (folder / first_name).is_file():
-                return folder
-    return candidates[0]
+    return next((one for one in candidates if os.path.isfile(one / first_name)), candidates[0])

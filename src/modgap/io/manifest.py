@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from modgap.core.threads import ahead, processors
 from modgap.io._shards import natural_key
 from modgap.io.formats.lance_dataset import is_lance
 from modgap.io.remote import RemotePath, place_of, read_json_at, steady
+
+T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA = "modgap/manifest/1"
@@ -121,15 +123,12 @@ class Manifest:
             return known.get(seen[name]) or _look_at(name, files[name], opened[name])
 
         shards: list[Shard] = []
-        total, done = sum(file.size for file in opened.values()), 0
-        progress(_STEP, 0, total // 10**6)
-        for shard in ahead(look, opened, _workers(files.values())):
-            if partial is not None and seen[shard.path] not in known:
-                line = json.dumps({"seen": seen[shard.path], "shard": asdict(shard)})
+        sizes = {name: file.size for name, file in opened.items()}
+        for name, shard in _each(files, look, sizes, progress):
+            if partial is not None and seen[name] not in known:
+                line = json.dumps({"seen": seen[name], "shard": asdict(shard)})
                 with Path(partial).open("a", encoding="utf-8") as file:
                     file.write(f"\n{line}\n")
-            done += shard.bytes
-            progress(_STEP, done // 10**6, total // 10**6)
             shards.append(shard)
         return cls(tuple(shards))
 
@@ -142,14 +141,19 @@ class Manifest:
     def load(cls, path: str | os.PathLike[str] | RemotePath) -> Manifest:
         """The manifest in a file or at a URL."""
         place = place_of(path)
-        return cls._parsed(read_json_at(place, "a manifest", _MOST_BYTES), str(place))
+        found = cls._read(place)
+        if found is None:
+            raise InputValueError(f"{place} is not a manifest that modgap wrote.")
+        return found
 
     @classmethod
-    def _parsed(cls, held: Any, where: str) -> Manifest:
+    def _read(cls, where: Path | RemotePath) -> Manifest | None:
+        """None where it is something else: other programs call theirs ``manifest.json`` too."""
+        held = read_json_at(where, "a manifest", _MOST_BYTES)
         if not isinstance(held, dict) or held.get("schema") != SCHEMA:
-            raise InputValueError(f"{where} is not a manifest that modgap wrote.")
+            return None
         try:
-            shards = tuple(_checked(Shard(**shard), where) for shard in held["shards"])
+            shards = tuple(_checked(Shard(**shard), str(where)) for shard in held["shards"])
         except (TypeError, KeyError) as error:
             raise InputValueError(
                 f"{where} is damaged: it must list shards with their path, rows, columns, dtype, "
@@ -167,18 +171,15 @@ class Manifest:
         stated = {shard.path: shard for shard in self.shards}
         left = {name: file for name, file in files.items() if name not in wrong}
 
-        def look(name: str) -> tuple[str, str | None]:
+        def look(name: str) -> str | None:
             try:
-                return name, stated[name].differs(left[name])
+                return stated[name].differs(left[name])
             except InputError as error:
-                return name, str(error)
+                return str(error)
 
-        total, done = sum(stated[name].bytes for name in left), 0
-        for name, why in ahead(look, left, _workers(files.values())):
-            done += stated[name].bytes
-            progress(_STEP, done // 10**6, total // 10**6)
-            if why is not None:
-                wrong[name] = why
+        sizes = {name: stated[name].bytes for name in left}
+        found = _each(left, look, sizes, progress)
+        wrong |= {name: why for name, why in found if why is not None}
         if wrong:
             said = "; ".join(list(wrong.values())[:_MOST_NAMED])
             more = f"; and {len(wrong) - _MOST_NAMED:,} more" if len(wrong) > _MOST_NAMED else ""
@@ -196,14 +197,9 @@ class Manifest:
 
 
 def find_manifest(folder: Path | RemotePath) -> Manifest | None:
-    """The manifest that lies in a folder; another program's ``manifest.json`` is none."""
+    """The manifest that lies in a folder, if one of ours does."""
     path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    held = read_json_at(path, "a manifest", _MOST_BYTES)
-    if not isinstance(held, dict) or held.get("schema") != SCHEMA:
-        return None
-    return Manifest._parsed(held, str(path))
+    return Manifest._read(path) if path.is_file() else None
 
 
 def kept_manifest(path: str, file: Path | None = None) -> Manifest:
@@ -310,8 +306,20 @@ def _look_at(name: str, path: Path | RemotePath, file: SteadyFile) -> Shard:
     return Shard(name, held.n_rows, columns, dtype, file.size, found)
 
 
-def _workers(paths: Iterable[Path | RemotePath]) -> int:
-    return 8 if any(isinstance(path, RemotePath) for path in paths) else processors()
+def _each(
+    files: Mapping[str, Path | RemotePath],
+    look: Callable[[str], T],
+    sizes: Mapping[str, int],
+    progress: Progress,
+) -> Iterator[tuple[str, T]]:
+    """Each file's name and what ``look`` says of it, in threads; progress is in MB."""
+    total, done = sum(sizes.values()), 0
+    progress(_STEP, 0, total // 10**6)
+    workers = 8 if any(isinstance(path, RemotePath) for path in files.values()) else processors()
+    for name, found in zip(files, ahead(look, files, workers), strict=True):
+        done += sizes[name]
+        progress(_STEP, done // 10**6, total // 10**6)
+        yield name, found
 
 
 def _checked(shard: Shard, where: str) -> Shard:

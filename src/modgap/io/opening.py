@@ -113,12 +113,10 @@ def open_pair(
     names : pair of str
         What the modalities are called, by default as the file or folder says, if it does.
     bad_shards : "refuse" or "skip"
-        What to do about shards that cannot be used: name the first, or leave them all out, with a
-        warning that says how many rows are missing; each shard is then read through once first. A
-        shard that is bad on one side is left out of both.
+        As for ``open_embeddings``; a shard that is bad on one side is left out of both.
     """
     first, second = check_names(names)
-    x_prefixes, y_prefixes = ("image", "img", "x"), ("text", "txt", "y")
+    prefixes = {first: (first, "image", "img", "x"), second: (second, "text", "txt", "y")}
     if path_y is None:
         contents = open_contents(path_x, bad_shards=bad_shards)
         long = modality_column_of(contents, modality_column)
@@ -126,11 +124,11 @@ def open_pair(
             wanted = None if tuple(names) == DEFAULT_NAMES else (first, second)
             return _open_long(contents, long, x_column, wanted, groups, paired)
         if tuple(names) == DEFAULT_NAMES and contents.names is not None:
-            first, second = contents.names
+            prefixes = dict(zip(contents.names, prefixes.values(), strict=True))
         columns = two_columns(contents, x_column, y_column, (first, second))
         sources = {
-            first: _Source(contents, columns[0], (first, *x_prefixes)),
-            second: _Source(contents, columns[1], (second, *y_prefixes)),
+            name: _Source(contents, column, (name, *own))
+            for column, (name, own) in zip(columns, prefixes.items(), strict=True)
         }
         return _paired_up(sources, groups, paired)
     if modality_column is not None:
@@ -138,17 +136,8 @@ def open_pair(
             "A column that says which modality a row is belongs to one table of all; give no "
             "second one beside it."
         )
-    opened = open_together({first: path_x, second: path_y}, bad_shards)
-    sources = {}
-    for name, given, column, prefixes in (
-        (first, path_x, x_column, x_prefixes),
-        (second, path_y, y_column, y_prefixes),
-    ):
-        if name not in opened:
-            sources[name] = _in_memory(given, name)
-            continue
-        contents = of_modality(opened[name], name)
-        sources[name] = _Source(contents, column or contents.only_embedding(), (name, *prefixes))
+    chosen = {first: x_column, second: y_column}
+    sources = _open_sides({first: path_x, second: path_y}, chosen, prefixes, bad_shards)
     return _paired_up(sources, groups, paired)
 
 
@@ -231,33 +220,23 @@ def open_modalities(
     paired : bool, optional
         False: rows are not pairs, even if their numbers are equal. True: they must be.
     bad_shards : "refuse" or "skip"
-        What to do about shards that cannot be used: name the first, or leave them all out, with a
-        warning that says how many rows are missing; each shard is then read through once first. A
-        shard that is bad in one modality is left out of all.
+        As for ``open_embeddings``; a shard that is bad in one modality is left out of all.
     """
     chosen = {same_text(name): column for name, column in (columns or {}).items()}
     names = check_modalities(tuple(paths))
     given = dict(zip(names, paths.values(), strict=True))
     for name in chosen:
         check_choice(name, "modality", names)
-    keys = {name: id(one) if is_table(one) else str(one) for name, one in given.items()}
-    first_of = {key: name for name, key in reversed(keys.items())}
-    once = {name: given[name] for name in given if first_of[keys[name]] == name}
-    held = open_together(once, bad_shards)
-    sources: dict[str, _Source] = {}
-    for name, one in given.items():
-        if not is_opened(one):
-            sources[name] = _in_memory(one, name)
-            continue
-        contents = of_modality(held[first_of[keys[name]]], name)
-        column = chosen.get(name) or own_column(contents, name)
-        for other, source in sources.items():
-            if source.contents is contents and source.column == column:
-                raise InputValueError(
-                    f"{other} and {name} are both {column!r} of {contents.path}. Give each a file, "
-                    "or an array or column of its own."
-                )
-        sources[name] = _Source(contents, column, own_prefixes(name))
+    sources = _open_sides(given, chosen, {name: own_prefixes(name) for name in names}, bad_shards)
+    seen: dict[tuple[int, str], str] = {}
+    for name, source in sources.items():
+        key = id(source.contents), source.column
+        if key in seen:
+            raise InputValueError(
+                f"{seen[key]} and {name} are both {source.column!r} of {source.contents.path}. "
+                "Give each a file, or an array or column of its own."
+            )
+        seen[key] = name
     return _paired_up(sources, groups, paired)
 
 
@@ -323,9 +302,26 @@ class _Source:
         return Embeddings(str(self.contents.path), matrix, roles, fields)
 
 
-def _in_memory(given: Any, name: str) -> _Source:
-    """Rows that are in memory already; they have no columns that could be named."""
-    return _Source(Contents(Path(name), {}), "", rows=Embeddings.of(given, name))
+def _open_sides(
+    given: Mapping[str, Any],
+    columns: Mapping[str, str | None],
+    prefixes: Mapping[str, tuple[str, ...]],
+    bad_shards: BadShards,
+) -> dict[str, _Source]:
+    """The rows of each modality by name; a file or table that several share is opened once."""
+    keys = {name: id(one) if is_table(one) else str(one) for name, one in given.items()}
+    first_of = {key: name for name, key in reversed(keys.items())}
+    once = {name: given[name] for name in given if first_of[keys[name]] == name}
+    held = open_together(once, bad_shards)
+    sources: dict[str, _Source] = {}
+    for name, one in given.items():
+        if not is_opened(one):  # rows in memory have no columns that could be named
+            sources[name] = _Source(Contents(Path(name), {}), "", rows=Embeddings.of(one, name))
+            continue
+        contents = of_modality(held[first_of[keys[name]]], name)
+        column = columns.get(name) or own_column(contents, name)
+        sources[name] = _Source(contents, column, prefixes[name])
+    return sources
 
 
 def open_modality(path: Any, modality: str, *, column: str | None = None) -> Embeddings:

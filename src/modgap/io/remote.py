@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from io import RawIOBase
+from io import BufferedReader, RawIOBase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from modgap.core.checks import first_line, require
 from modgap.core.errors import InputError, InputValueError, MissingExtraError
 from modgap.core.limits import TEXT_BYTES, parse_json, read_json
 from modgap.core.secrets import sentence_without_secrets, without_secrets
-from modgap.core.steady_file import ChangedFileError, SteadyFile, changed_file
+from modgap.core.steady_file import ChangedFileError, OpenedFile, SteadyFile, changed_file
 
 T = TypeVar("T")
 
@@ -85,7 +85,10 @@ class RemotePath:
         self.system, self.key, self.url = system, key, url
         self.listings: dict[str, dict[str, Any]] = {} if listings is None else listings
         self.is_web = url.split("://")[0] in _WEB
-        self._named = PurePosixPath(self._split(key)[0])
+        bare = self._split(key)[0]  # without what follows a question mark
+        # What its listing is kept under.
+        self.folder, named = bare.strip("/"), PurePosixPath(bare)
+        self.name, self.stem, self.suffix = named.name, named.stem, named.suffix
 
     def __str__(self) -> str:
         return without_secrets(self.url)
@@ -107,26 +110,6 @@ class RemotePath:
         """The folder it is in."""
         return self._moved(lambda place: place.rstrip("/").rpartition("/")[0])
 
-    @property
-    def name(self) -> str:
-        """The last part of it, without what follows a question mark."""
-        return self._named.name
-
-    @property
-    def suffix(self) -> str:
-        """The ending of its name."""
-        return self._named.suffix
-
-    @property
-    def stem(self) -> str:
-        """Its name without the ending."""
-        return self._named.stem
-
-    @property
-    def folder(self) -> str:
-        """What its listing is kept under."""
-        return self._split(self.key)[0].strip("/")
-
     def with_suffix(self, suffix: str) -> RemotePath:
         """The one beside it with another ending."""
         return self.parent / f"{self.stem}{suffix}"
@@ -140,6 +123,10 @@ class RemotePath:
         """Whether it is a file."""
         found = self.info()
         return found is not None and found["type"] != "directory"
+
+    def exists(self) -> bool:
+        """Whether there is a file or folder."""
+        return self.info() is not None
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """The files and folders in it whose names match; the store is asked for them once."""
@@ -225,11 +212,11 @@ class RemoteFile(SteadyFile):
         """A text that differs for another file, and for this one once it is written to."""
         return f"{self.size} {self._mark}"
 
-    def open(self) -> RawIOBase:
-        """The file for reading, by ranges."""
-        return _Ranges(self)
+    def open(self) -> BufferedReader:
+        """The file for reading, by ranges; small reads share one."""
+        return BufferedReader(_Ranges(self), _LEAST_BYTES)
 
-    def check(self, file: RawIOBase | None = None) -> None:
+    def check(self, file: OpenedFile | None = None) -> None:
         """Raise if the file is not the same any more."""
         now = self.path.fresh_info()
         if now is None:
@@ -240,7 +227,7 @@ class RemoteFile(SteadyFile):
         if _mark(now) != self._mark:
             raise changed_file(self.path, "it was written to")
 
-    def read_into(self, file: RawIOBase, offset: int, out: np.ndarray) -> None:
+    def read_into(self, file: OpenedFile, offset: int, out: np.ndarray) -> None:
         """Fill a contiguous array with the bytes at ``offset``."""
         if out.size:
             self.check(file)
@@ -335,11 +322,10 @@ def _mark(info: Mapping[str, Any]) -> str:
 
 
 class _Ranges(RawIOBase):
-    """A file that is read by ranges; what small reads ask for next is there already, mostly."""
+    """A file that is read by ranges."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file, self._place = file, 0
-        self._start, self._held = 0, b""
 
     def readable(self) -> bool:
         return True
@@ -360,12 +346,7 @@ class _Ranges(RawIOBase):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         n = max(0, min(len(view), self._file.size - self._place))
-        end = self._place + n
-        if n and not self._start <= self._place <= end <= self._start + len(self._held):
-            start = self._place // _LEAST_BYTES * _LEAST_BYTES if n < _LEAST_BYTES else self._place
-            stop = min(max(end, start + _LEAST_BYTES), self._file.size)
-            self._start, self._held = start, self._file.between(start, stop)
-        first = self._place - self._start
-        view[:n] = self._held[first : first + n]
-        self._place = end
+        if n:
+            view[:n] = self._file.between(self._place, self._place + n)
+        self._place += n
         return n

@@ -56,6 +56,7 @@ from modgap.moments.pair import pair_moments_of
 
 DEFAULT_LAMBDAS = tuple(round(0.1 * step, 1) for step in range(-5, 26))
 DEFAULT_ALPHAS = tuple(round(0.1 * step, 1) for step in range(-10, 16))
+_TERMS = ("loss", "alignment", "uniformity", "matched", "mismatched")
 DEFAULT_TEMPERATURES = (0.01, 0.02, 0.1, 1.0)
 
 
@@ -291,17 +292,9 @@ def origin_landscape_of(
     typical_y = _moved_conformities(Y, mean_y, by_y, [moved.norm_y for moved in moves])
     divergences = histogram_divergence(typical_x, typical_y, bins)
     terms = [row[0] for row in _losses(X, Y, moves, [temperature], batch_size)]
-
-    def column(name: str) -> np.ndarray:
-        return np.array([getattr(t, name) for t in terms])
-
     return OriginLandscape(
         alphas=steps,
-        loss=column("loss"),
-        alignment=column("alignment"),
-        uniformity=column("uniformity"),
-        matched=column("matched"),
-        mismatched=column("mismatched"),
+        **{name: np.array([getattr(t, name) for t in terms]) for name in _TERMS},
         conformity_divergence=divergences,
         move=move,
         temperature=temperature,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from modgap.arrays import (
@@ -19,18 +19,16 @@ from modgap.arrays import (
     product_pass,
     row_blocks,
     row_norms,
-    rows_per_block,
     sum_squares,
     widen,
 )
-from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_temperature
+from modgap.core.checks import Array, check_choice, check_count, check_temperature
 from modgap.core.door import check_pairs
 from modgap.core.results import Result
 from modgap.moments.pair import pair_moments_of
 
 Similarity = Literal["cosine", "squared_distance"]
 SIMILARITIES = ("cosine", "squared_distance")
-MAX_MATRIX_ROWS = 5_000
 MAX_FLOAT32_NORM = 1e12
 # Numbers in one stack of batches: it stays in the cache, unless it is a GPU's.
 _STACK, _CUDA_STACK = 2**17, 2**25
@@ -277,8 +275,6 @@ class SoftAssignments(Result):
     y: Array
     spread_x: float
     spread_y: float
-    Qx: Array | None = None
-    Qy: Array | None = None
 
 
 def soft_assignments(
@@ -286,11 +282,8 @@ def soft_assignments(
     Y: Array | None = None,
     temperature: float = 0.01,
     similarity: Similarity = "squared_distance",
-    matrices: bool = False,
 ) -> SoftAssignments:
     """Sums of the softmax of the logits over the other axis (Chowers et al., eq. 5).
-
-    ``matrices=True`` also returns Qx and Qy themselves, for at most 5,000 rows.
 
     Parameters
     ----------
@@ -300,18 +293,11 @@ def soft_assignments(
         What similarities are divided by.
     similarity : {"cosine", "squared_distance"}
         Of unit rows, or of the rows as given.
-    matrices : bool
-        Keep Qx and Qy too.
     """
     check_choice(similarity, "similarity", SIMILARITIES)
     X, Y = check_pairs(X, Y, nonzero=similarity == "cosine")
     temperature = check_temperature(temperature)
-    if matrices and X.shape[0] > MAX_MATRIX_ROWS:
-        raise InputValueError(
-            f"The matrices of soft assignments are given for at most {MAX_MATRIX_ROWS:,} rows, "
-            f"got {X.shape[0]:,}. Leave matrices=False, or take a sample."
-        )
-    return assignments_of_pairs(X, Y, temperature, similarity, matrices=matrices)
+    return assignments_of_pairs(X, Y, temperature, similarity)
 
 
 def assignments_of_pairs(
@@ -319,18 +305,12 @@ def assignments_of_pairs(
     Y: Array,
     temperature: float,
     similarity: Similarity = "squared_distance",
-    *,
-    matrices: bool = False,
 ) -> SoftAssignments:
     """``soft_assignments`` of checked pairs."""
     X, Y = prepare(X, Y, similarity)
     logits = logits_of(X, Y, temperature, similarity)
     product_pass(X, Y, [logits])
-    found = assignments_from(X, Y, logits)
-    if not matrices:
-        return found
-    Qx, Qy = _share_matrices(X, Y, logits)
-    return replace(found, Qx=Qx, Qy=Qy)
+    return assignments_from(X, Y, logits)
 
 
 def assignments_from(X: Array, Y: Array, logits: LogSums) -> SoftAssignments:
@@ -340,19 +320,3 @@ def assignments_from(X: Array, Y: Array, logits: LogSums) -> SoftAssignments:
     product_pass(X, Y, [shares])
     x, y = shares.row_totals(), shares.column_totals()
     return SoftAssignments(x=x, y=y, spread_x=float(xp.std(x)), spread_y=float(xp.std(y)))
-
-
-def _share_matrices(X: Array, Y: Array, logits: LogSums) -> tuple[Array, Array]:
-    """Softmax of the logits over columns, and over rows."""
-    xp = namespace(X)
-    rows, columns = logits.row_sums(), logits.column_sums()
-    Qx, Qy = [], []
-    for block in row_blocks(X.shape[0], rows_per_block(Y.shape[0])):
-        found = widen(X[block] @ Y.T) * logits.scale
-        if logits.a is not None:
-            found = found + logits.a[block][:, None]
-        if logits.b is not None:
-            found = found + logits.b[None, :]
-        Qx.append(xp.exp(found - rows[block][:, None]))
-        Qy.append(xp.exp(found - columns[None, :]))
-    return xp.concat(Qx), xp.concat(Qy)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -124,6 +126,44 @@ class Line(Result):
         return {key: plain(value) for key, value in found.items()}
 
 
+# The lines of the table: term, label, and where a modality has the number, or "all" together.
+_LINES = (
+    ("rows", "rows", "n"),
+    ("dim", "dimensions", "all"),
+    # The gap comes here.
+    ("norm", "row norm", "norm_mean"),
+    ("cone", "cone: mean cosine", "cone.mean"),
+    ("cone", "cone: least cosine", "cone.min"),
+    ("uniformity", "uniformity", "uniformity"),
+    ("wasserstein_uniformity", "Wasserstein uniformity", "all"),
+    ("shell", "shell radius", "shell.radius"),
+    ("shell_offset", "shell offset", "shell.offset"),
+    ("dominance", "off-diagonal dominance", "off_diagonal_dominance_median"),
+    ("conformity", "conformity", "conformity_mean"),
+    ("estimated_conformity", "  correlation with its estimate", "conformity_pearson"),
+)
+# The same for every two of more modalities; the loss is named with its temperature.
+_PAIR_LINES = (
+    ("gap_distance", "gap distance", "gap_distance"),
+    ("gap_distance", "of unit rows", "unit_gap_distance"),
+    ("tags", "tag features", "n_tags"),
+    ("linear_separability", "linear separability", "linear_separability.all_features"),
+    ("conformity_divergence", "conformity divergence", "conformity_divergence"),
+    ("pairs", "pairs", "pairs.n_pairs"),
+    ("alignment", "alignment", "pairs.alignment"),
+    ("margin", "margin", "pairs.margin"),
+    ("loss", "loss at {:g}", "pairs.loss.loss"),
+)
+
+
+def _at(one: Any, path: str, otherwise: Any) -> Any:
+    """What the names of a path lead to; something else where one of them leads to None."""
+    for name in path.split("."):
+        if one is not None:
+            one = getattr(one, name)
+    return otherwise if one is None else one
+
+
 @dataclass(frozen=True)
 class Measurement(HasFigure, Result):
     """Everything ``measure`` found; prints as a table, in a notebook too.
@@ -169,55 +209,21 @@ class Measurement(HasFigure, Result):
             )
         return self.between[0]
 
-    @property
-    def gap_distance(self) -> float:
-        """Distance between the means of the two modalities, of the rows as given."""
-        return self.both.gap_distance
-
-    @property
-    def unit_gap_distance(self) -> float:
-        """Distance between the means of the two modalities, of the rows at unit length."""
-        return self.both.unit_gap_distance
+    # Of two modalities, what ``both`` has; see `Between`.
+    gap_distance = property(attrgetter("both.gap_distance"))
+    unit_gap_distance = property(attrgetter("both.unit_gap_distance"))
+    gap_orthogonality = property(attrgetter("both.gap_orthogonality"))
+    linear_separability = property(attrgetter("both.linear_separability"))
+    n_tags = property(attrgetter("both.n_tags"))
+    top_features = property(attrgetter("both.top_features"))
+    feature_divergence_max = property(attrgetter("both.feature_divergence_max"))
+    conformity_divergence = property(attrgetter("both.conformity_divergence"))
+    pairs = property(attrgetter("both.pairs"))
 
     @property
     def at_unit_length(self) -> bool:
         """Whether rows were given at unit length, so far as four digits show."""
         return all(one.gap_said() == f"{one.unit_gap_distance:.4f}" for one in self.between)
-
-    @property
-    def gap_orthogonality(self) -> GapOrthogonality:
-        """How far each of the two modalities varies along the gap."""
-        return self.both.gap_orthogonality
-
-    @property
-    def linear_separability(self) -> LinearSeparability | None:
-        """How well a linear classifier tells the two modalities apart."""
-        return self.both.linear_separability
-
-    @property
-    def n_tags(self) -> int:
-        """How many features tag the modality."""
-        return self.both.n_tags
-
-    @property
-    def top_features(self) -> tuple[tuple[int, float], ...]:
-        """The features of largest separability, with it."""
-        return self.both.top_features
-
-    @property
-    def feature_divergence_max(self) -> float:
-        """The largest divergence of one feature."""
-        return self.both.feature_divergence_max
-
-    @property
-    def conformity_divergence(self) -> float | None:
-        """Divergence between the conformities of the two modalities."""
-        return self.both.conformity_divergence
-
-    @property
-    def pairs(self) -> PairSummary | None:
-        """What only pairs can tell; None without."""
-        return self.both.pairs
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; what two modalities tell together stands among them."""
@@ -230,33 +236,15 @@ class Measurement(HasFigure, Result):
 
     def lines(self) -> list[Line]:
         """Every number that is shown: for each modality, or for all together."""
-        each = self._each
-        return [
-            each("rows", "rows", lambda m: m.n),
-            self._all("dim", "dimensions", self.dim),
-            *self._gap_lines(),
-            each("norm", "row norm", lambda m: m.norm_mean),
-            each("cone", "cone: mean cosine", lambda m: m.cone and m.cone.mean),
-            each("cone", "cone: least cosine", lambda m: m.cone and m.cone.min),
-            each("uniformity", "uniformity", lambda m: m.uniformity),
-            self._all(
-                "wasserstein_uniformity", "Wasserstein uniformity", self.wasserstein_uniformity
-            ),
-            each("shell", "shell radius", lambda m: m.shell and m.shell.radius),
-            each("shell_offset", "shell offset", lambda m: m.shell and m.shell.offset),
-            each("dominance", "off-diagonal dominance", lambda m: m.off_diagonal_dominance_median),
-            each("conformity", "conformity", lambda m: m.conformity_mean),
-            each(
-                "estimated_conformity",
-                "  correlation with its estimate",
-                lambda m: m.conformity_pearson,
-            ),
-            *(self._lines_of_both() if len(self.between) == 1 else ()),
+        modalities = (*self.modalities, *self.asking)
+        found = [
+            Line(term, label, tuple(_at(one, path, math.nan) for one in modalities))
+            if path != "all"
+            else self._all(term, label, getattr(self, term))
+            for term, label, path in _LINES
         ]
-
-    def _each(self, term: str, label: str, get: Callable[[ModalitySummary], Any]) -> Line:
-        known = (get(m) for m in (*self.modalities, *self.asking))
-        return Line(term, label, tuple(float("nan") if v is None else v for v in known))
+        together = self._lines_of_both() if len(self.between) == 1 else ()
+        return [*found[:2], *self._gap_lines(), *found[2:], *together]
 
     def _all(self, term: str, label: str, value: float | None) -> Line:
         return Line(term, label, (None,) * len(self.columns), value)
@@ -316,34 +304,21 @@ class Measurement(HasFigure, Result):
         """What every two of more than two modalities tell together; none for two."""
         if len(self.between) == 1:
             return []
-        matched = [one.pairs for one in self.between]
-        temperature = next((one.temperature for one in matched if one), None)
-
-        def each(term: str, label: str, get: Callable[[Between], Any]) -> Line:
-            return Line(term, label, tuple(get(one) for one in self.between))
-
-        of_unit_rows = each("gap_distance", "of unit rows", lambda b: b.unit_gap_distance)
-        lines = [
-            each("gap_distance", "gap distance", lambda b: b.gap_distance),
-            *(() if self.at_unit_length else (of_unit_rows,)),
-            each("tags", "tag features", lambda b: b.n_tags),
-            each(
-                "linear_separability",
-                "linear separability",
-                lambda b: b.linear_separability and b.linear_separability.all_features,
-            ),
-            each(
-                "conformity_divergence", "conformity divergence", lambda b: b.conformity_divergence
-            ),
+        temperatures = [one.pairs.temperature for one in self.between if one.pairs]
+        wanted = [
+            line
+            for line in _PAIR_LINES
+            if not (line[2].startswith("pairs.") and not temperatures)
+            and not (line[2] == "unit_gap_distance" and self.at_unit_length)
         ]
-        if temperature is not None:
-            lines += [
-                each("pairs", "pairs", lambda b: b.pairs and b.pairs.n_pairs),
-                each("alignment", "alignment", lambda b: b.pairs and b.pairs.alignment),
-                each("margin", "margin", lambda b: b.pairs and b.pairs.margin),
-                each("loss", f"loss at {temperature:g}", lambda b: b.pairs and b.pairs.loss.loss),
-            ]
-        return lines
+        return [
+            Line(
+                term,
+                label.format(*temperatures[:1]),
+                tuple(_at(one, path, None) for one in self.between),
+            )
+            for term, label, path in wanted
+        ]
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: the quantity, then each modality, then all of them together."""

@@ -36,10 +36,8 @@ def bars(
         Half the length of each bar's error line.
     reference : float, optional
         A dashed line across.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     ax = axes_or_new(ax)
     places = range(len(values))
@@ -76,10 +74,8 @@ def histograms(
         What is counted.
     density : bool
         Whether each outline has area 1.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     ax = axes_or_new(ax)
     edges = numbers(edges, "edges", (None,))
@@ -117,10 +113,8 @@ def ranges(
         A dashed line across.
     span : sequence of float
         Values that the axis must include.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     lines = [row if isinstance(row, Range) else Range(*row) for row in rows]
     ax = axes_or_new(ax, (6.4, 0.9 + 0.3 * len(lines)))

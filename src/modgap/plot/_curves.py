@@ -49,10 +49,8 @@ def curves(
         The lower and the upper edge around the line of that label.
     vertical, horizontal : mapping of label to number, optional
         Where dashed grey lines of reference cross the panel.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     check_choice(log, "log", ("", "x", "y", "xy"))
     ax = axes_or_new(ax)

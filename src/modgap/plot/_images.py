@@ -33,10 +33,8 @@ def image_grid(
         One for each image.
     columns : int
         Images in a row.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     if len(images) != len(captions):
         raise InputValueError(
@@ -48,13 +46,7 @@ def image_grid(
     for k, (image, caption) in enumerate(zip(images, captions, strict=True)):
         down, across = divmod(k, columns)
         left, top = 1.15 * across, 1.5 * down
-        pixels = np.asarray(image)
-        ax.imshow(
-            pixels,
-            cmap="gray_r" if pixels.ndim == 2 else None,
-            extent=(left, left + 1, top + 1, top),
-            interpolation="nearest",
-        )
+        _show(ax, image, (left, left + 1, top + 1, top), interpolation="nearest")
         ax.text(left + 0.5, top + 1.06, caption, ha="center", va="top", fontsize=7, wrap=False)
     ax.set_xlim(-0.08, 1.15 * columns)
     ax.set_ylim(1.5 * rows, -0.08)
@@ -78,10 +70,8 @@ def filmstrip(
         The images of each row; None leaves a place empty.
     row_labels, column_labels : sequences of str
         At the left of each row, above each column.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     shape = len(row_labels), len(column_labels)
     if len(images) != shape[0] or any(len(row) != shape[1] for row in images):
@@ -89,14 +79,8 @@ def filmstrip(
     ax = axes_or_new(ax, (1.1 * shape[1] + 0.8, 1.1 * shape[0] + 0.5))
     for down, row in enumerate(images):
         for across, image in enumerate(row):
-            if image is None:
-                continue
-            pixels = np.asarray(image)
-            ax.imshow(
-                pixels,
-                cmap="gray_r" if pixels.ndim == 2 else None,
-                extent=(across + 0.03, across + 0.97, down + 0.97, down + 0.03),
-            )
+            if image is not None:
+                _show(ax, image, (across + 0.03, across + 0.97, down + 0.97, down + 0.03))
     ax.set_xlim(0, shape[1])
     ax.set_ylim(shape[0], 0)
     ax.set_aspect("equal")
@@ -107,3 +91,8 @@ def filmstrip(
     for spine in ax.spines.values():
         spine.set_visible(False)
     return ax
+
+
+def _show(ax: Axes, image: Any, extent: tuple[float, float, float, float], **look: Any) -> None:
+    pixels = np.asarray(image)
+    ax.imshow(pixels, cmap="gray_r" if pixels.ndim == 2 else None, extent=extent, **look)

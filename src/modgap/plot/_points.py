@@ -33,10 +33,8 @@ def scatter(
         What the two coordinates are; without either, the axes have no ticks.
     line : (slope, intercept), optional
         A line to compare with.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     ax = axes_or_new(ax)
     groups = points if isinstance(points, Mapping) else dict(enumerate(points))
@@ -72,10 +70,8 @@ def projection_pairs(
         What the modalities are called.
     lines : bool
         Whether row i of x is joined with row i of y.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     ax = axes_or_new(ax)
     x, y = numbers(x, "x", (None, 2)), numbers(y, "y", (None, 2))
@@ -116,10 +112,8 @@ def sphere(
         Where the rows of each modality lie.
     names : pair of str
         What the modalities are called.
-    title : str
-        Above the drawing.
-    ax : 3-D axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; 3-D axes to draw into, a new figure when left out.
     """
     x, y = numbers(points_x, "points_x", (None, 3)), numbers(points_y, "points_y", (None, 3))
     if len(x) != len(y):

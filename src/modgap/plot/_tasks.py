@@ -26,10 +26,8 @@ def task_curve(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> 
     ----------
     sweep : TaskSweep
         What ``sweep_task`` found.
-    title : str
-        Above the drawing.
-    ax : Axes, optional
-        Where to draw; a new figure when left out.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
     """
     lines = {way: sweep.of(way) for way in sweep.ways if not way.startswith(_HUBS)}
     moves = {way: points for way, points in lines.items() if len(points) > 1}

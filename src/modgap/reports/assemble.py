@@ -16,50 +16,17 @@ from importlib import resources
 from typing import Any
 
 # A module may use those before it.
-MODULES = (
-    "dom.js",
-    "number.js",
-    "terms.js",
-    "theme.js",
-    "sides.js",
-    "tables.js",
-    "figures.js",
-    "histogram.js",
-    "intervals.js",
-    "panels.js",
-    "head.js",
-    "hits.js",
-    "answers.js",
-    "demands.js",
-    "verdict.js",
-    "first.js",
-    "moving.js",
-    "fields.js",
-    "saving.js",
-    "finding.js",
-    "walking.js",
-    "colours.js",
-    "selection.js",
-    "scene.js",
-    "metrics.js",
-    "card.js",
-    "points.js",
-    "gaps.js",
-    "picture.js",
-    "comparison.js",
-    "corrections.js",
-    "fix.js",
-    "features.js",
-    "geometry.js",
-    "conformity.js",
-    "landscapes.js",
-    "measures.js",
-)
-LIVE_MODULES = ("live_shared.js", "search.js", "workbench.js", "live.js")
-# Starts everything, so it comes last.
-BOOT = "boot.js"
-STYLES = ("base.css", "parts.css", "first.css", "hits.css", "sections.css", "print.css")
-LIVE_STYLES = ("live.css",)
+MODULES = [
+    "dom", "number", "server", "terms", "theme", "sides", "tables", "figures", "histogram",
+    "intervals", "panels", "head", "hits", "answers", "demands", "verdict", "first", "moving",
+    "fields", "saving", "finding", "walking", "colours", "selection", "scene", "metrics", "card",
+    "points", "gaps", "picture", "comparison", "corrections", "fix", "features", "geometry",
+    "conformity", "landscapes", "measures",
+]  # fmt: skip
+LIVE_MODULES = ["live_shared", "search", "workbench", "live"]
+# Each file is a function of its own: only what it adds to `modgap` is seen by the others.
+_MODULE = '(function (modgap) {{\n"use strict";\n{}}})((globalThis.modgap ??= {{}}));\n'
+STYLES = ["base", "parts", "first", "hits", "sections", "print"]
 TEMPLATE = "page.html"
 # Nothing is fetched and nothing leaves; pictures are inline or made by the page.
 _POLICY = (
@@ -94,14 +61,13 @@ def shell_html() -> str:
 
 def script(live: bool = False) -> str:
     """The page's own script: all modules in order, with those of the live explorer if asked."""
-    names = (*MODULES, *(LIVE_MODULES if live else ()), BOOT)
-    return "".join(_read(name) for name in names)
+    names = [*MODULES, *(LIVE_MODULES if live else ()), "boot"]  # which starts everything
+    return "".join(_MODULE.format(_read(f"{name}.js")) for name in names)
 
 
 def styles(live: bool = False) -> str:
     """The page's style sheet, with that of the live explorer if asked."""
-    names = (*STYLES, *(LIVE_STYLES if live else ()))
-    return "".join(_read(name) for name in names)
+    return "".join(_read(f"{name}.css") for name in [*STYLES, *(["live"] if live else [])])
 
 
 def plotly_script() -> str:

@@ -42,12 +42,6 @@ img {{ display: block; width: 100%; min-width: 4rem }}
 """
 
 
-def check_picture(path: Path) -> None:
-    """A file that a filmstrip can be written to."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputValueError(f"{path} must end in {', '.join(SUFFIXES)}, got {path.suffix!r}.")
-
-
 def check_pictures(
     bank: Path | None,
     images: Path | None,
@@ -59,7 +53,10 @@ def check_pictures(
     if images is not None and bank is None:
         raise InputValueError("--images are those of a bank: name its rows with --bank.")
     if picture is not None:
-        check_picture(picture)
+        if picture.suffix.lower() not in SUFFIXES:
+            raise InputValueError(
+                f"{picture} must end in {', '.join(SUFFIXES)}, got {picture.suffix!r}."
+            )
         if bank is None and decoder is None:
             raise InputValueError("--picture needs images: a bank with --bank, or --decoder.")
     if frames is not None and decoder is None:
@@ -110,17 +107,10 @@ def write_pictures(
 
 
 def _filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[str]:
-    missing = write_filmstrip(path, way, picture)
-    said = f"modgap: {len(missing)} of its images are missing, the first is "
-    return [f"wrote {path}", *(said + first for first in missing[:1])]
-
-
-def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[str]:
-    """Write the pictures into one file; returns why some of them are missing.
+    """Write the pictures into one file; returns what to say, also of those that are missing.
 
     The suffix says the format: .html is a page with the names of the images, the others a figure.
     """
-    check_picture(path)
     require("PIL.Image", "images", "A filmstrip")
     errors: list[str] = []
     squares = [
@@ -132,15 +122,16 @@ def write_filmstrip(path: Path, way: Interpolation, picture: Picture) -> list[st
     title = f"{way.ends[0]} → {way.ends[1]}"
     if path.suffix.lower() == ".html":
         write_text(path, _page(title, rows, columns, squares, way))
-        return errors
-    from modgap.plot import filmstrip, panels
+    else:
+        from modgap.plot import filmstrip, panels
 
-    drawn = [[None if one is None else unpack_image(one) for one in s] for s in squares]
-    figure, [ax] = panels(1, size=(1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5))
-    filmstrip(drawn, row_labels=rows, column_labels=columns, title=title, ax=ax)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
-    return errors
+        drawn = [[None if one is None else unpack_image(one) for one in s] for s in squares]
+        figure, [ax] = panels(1, size=(1.1 * len(columns) + 0.8, 1.1 * len(rows) + 0.5))
+        filmstrip(drawn, row_labels=rows, column_labels=columns, title=title, ax=ax)
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
+    said = f"modgap: {len(errors)} of its images are missing, the first is "
+    return [f"wrote {path}", *(said + first for first in errors[:1])]
 
 
 def _square(
@@ -172,11 +163,9 @@ def _page(
 ) -> str:
     body = []
     for down, label in enumerate(rows):
-        cells = [
-            f"<td>{_image(square, way, down, across)}</td>"
-            for across, square in enumerate(squares[down])
-        ]
-        body.append(f"<tr><th>{label}</th>{''.join(cells)}</tr>")
+        images = (_image(square, way, down, across) for across, square in enumerate(squares[down]))
+        cells = "".join(f"<td>{image}</td>" for image in images)
+        body.append(f"<tr><th>{label}</th>{cells}</tr>")
     head = "".join(f"<th>{label}</th>" for label in columns)
     return _PAGE.format(title=html.escape(title), head=head, body="\n".join(body))
 

@@ -134,16 +134,9 @@ def report(
     thumbnails = {name: _pictures(one, data.sides[name]) for name, one in pictures.items()}
     document, diagnosis = contents(
         replace(data, thumbnails=thumbnails) if thumbnails else data,
-        queries=queries,
-        goal=goal,
-        metric=metric,
-        model=model,
-        title=title,
-        diagnosis=diagnosis,
-        umap=umap,
-        seed=seed,
-        progress=progress,
-    )
+        queries=queries, goal=goal, metric=metric, model=model, title=title,
+        diagnosis=diagnosis, umap=umap, seed=seed, progress=progress,
+    )  # fmt: skip
     return Report(document, diagnosis)
 
 

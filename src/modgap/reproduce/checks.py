@@ -52,11 +52,6 @@ def check(statement: str, holds: object, otherwise: str = "", about: About = "cl
     return Check(statement, "holds" if holds else "fails", otherwise, about)
 
 
-def consistent(statement: str, holds: object, otherwise: str = "A mistake of ours.") -> Check:
-    """A definition, or arithmetic, that must hold if nothing is wrong."""
-    return check(statement, holds, otherwise, "consistency")
-
-
 def above(
     statement: str,
     found: float | Interval,

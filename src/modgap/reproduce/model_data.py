@@ -20,8 +20,15 @@ from modgap.io.images import ImageError, unpack_image
 from modgap.io.items import Item
 from modgap.reproduce.own_rows import read_own_rows
 from modgap.reproduce.setting import NO_PAIRS, NotAtHand, OwnRows
-from modgap.tasks import AOKVQA, MMVP, FairFace, open_aokvqa, open_fairface, open_mmvp
-from modgap.tasks.templates import TEMPLATES, as_words, check_templates, prompts
+from modgap.tasks import (
+    AOKVQA,
+    MMVP,
+    FairFace,
+    LabelledItems,
+    open_aokvqa,
+    open_fairface,
+    open_mmvp,
+)
 from modgap.tasks.zero_shot import one_row_per_class
 
 # Another wording of a class than that of `modgap.tasks.templates`.
@@ -105,6 +112,14 @@ class ModelData:
         place = {distinct[k]: row for row, k in enumerate(which.tolist())}
         return rows[[place[text] for text in texts]]
 
+    def inputs(self, data: AOKVQA | MMVP | FairFace, **options: Any) -> Mapping[str, Any]:
+        """What a task takes of its data set; NotAtHand where nothing of that can be used."""
+        X, which = self.rows(data.images)
+        try:
+            return data.inputs(X, which.tolist(), self.texts, **options).inputs
+        except InputValueError as lacking:
+            raise NotAtHand(str(lacking)) from lacking
+
     def pairs(self, model: Model | None = None) -> OwnRows | None:
         """Items with their first captions, of the first data set that has captions."""
         for items in self.items:
@@ -159,21 +174,9 @@ class ModelData:
             raise NotAtHand(NO_PAIRS)
         return images, texts
 
-    def classes(self) -> tuple[Items, list[str]] | None:
-        """The first data set whose items have classes, and the classes in order."""
-        for items in self.items:
-            names = sorted({label for label in items.labels or () if label})
-            if len(names) > 1:
-                return items, names
-        return None
-
-    def class_texts(self, names: Sequence[str], templates: Sequence[str]) -> np.ndarray:
-        """A row for each class: of one template as it is, of several their unit mean."""
-        filled = check_templates(templates)
-        rows = self.texts([said for name in names for said in prompts(as_words(name), filled)])
-        if len(filled) == 1:
-            return rows
-        return np.asarray(one_row_per_class(rows.reshape(len(names), len(filled), -1)))
+    def classes(self) -> Items | None:
+        """The first data set whose items have two classes or more."""
+        return next((one for one in self.items if len({*(one.labels or ())} - {""}) > 1), None)
 
 
 def _noise(count: int) -> tuple[list[Any], list[str]]:
@@ -243,19 +246,21 @@ def own_rows_of(
     """
     rows = given.pairs() or OwnRows()
     rows.model, rows.temperature = given, given.model.temperature
-    if (found := given.classes()) is None:
+    if (items := given.classes()) is None:
         return rows
-    items, names = found
-    rows.class_texts = given.class_texts(names, templates or check_templates(TEMPLATES[items.kind]))
-    others = other_templates or (OTHER_TEMPLATES[items.kind],)
-    rows.other_class_texts = given.class_texts(names, others)
     X, which = given.rows(items)
-    labels = [(items.labels or ())[k] for k in which]
-    kept = np.array([k for k, label in enumerate(labels) if label])
-    number = {name: k for k, name in enumerate(names)}
-    rows.classed = X[kept]
-    rows.labels = np.array([number[labels[k]] for k in kept], dtype=np.int64)
-    if rows.X is None and len(names) >= _CLASSES_AS_PAIRS:
+    labelled = np.array([bool(label) for label in items.labels or ()])
+    kept = labelled[which]
+    places = (np.cumsum(labelled) - 1)[which[kept]].tolist()
+    worded = []
+    for said in (templates, other_templates or (OTHER_TEMPLATES[items.kind],)):
+        classes = LabelledItems(items, said or None)
+        found = classes.inputs(X[kept], places, given.texts).inputs
+        texts = found["class_texts"]
+        worded.append(texts[:, 0] if texts.shape[1] == 1 else one_row_per_class(texts))
+    rows.class_texts, rows.other_class_texts = worded
+    rows.classed, rows.labels = found["X"], found["labels"]
+    if rows.X is None and len(rows.class_texts) >= _CLASSES_AS_PAIRS:
         seen, at = np.unique(rows.labels, return_index=True)
         rows.X, rows.Y = rows.classed[at], rows.class_texts[seen]
         rows.taken = "the first item of each class with the text of its class"

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from modgap.reproduce.checks import About, Check, above, below, check
 from modgap.reproduce.drawing import draw_panels
 from modgap.reproduce.entry import Entry, Evidence, Number, Outcome
 from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +26,15 @@ if TYPE_CHECKING:
 # Sentences that entries of several papers share.
 SENTENCES = Path(__file__).with_name("sentences.toml")
 # What a paper's file declares beside its entries.
-_NO_ENTRY = ("title", "sentences", "panels")
+_NO_ENTRY = ("title", "sentences", "claims", "printed", "consistency", "panels")
+# Where it declares what checks state → what they are about.
+ABOUT: Mapping[str, About] = {
+    "claims": "claim",
+    "printed": "paper",
+    "consistency": "consistency",
+}
+# What parts a statement from what would be seen if it did not hold.
+_OTHERWISE = " Otherwise: "
 # Words of an entry, in which {name} stands for a sentence.
 _WORDS = ("title", "claim", "how", "fast", "full", "on", "note")
 
@@ -84,6 +94,41 @@ class Paper:
         for name, text in {**shared, **self.declared.get("sentences", {})}.items():
             found[name] = one_line(text).format_map(found)
         return found
+
+    @cached_property
+    def statements(self) -> dict[str, tuple[str, str, About]]:
+        """What checks state, by name: the statement, what else would be seen, and about what."""
+        found: dict[str, tuple[str, str, About]] = {}
+        for table, about in ABOUT.items():
+            for name, text in self.declared.get(table, {}).items():
+                statement, _, otherwise = one_line(text).partition(_OTHERWISE)
+                if about == "consistency" and not otherwise:
+                    otherwise = "A mistake of ours."
+                found[name] = statement, otherwise, about
+        return found
+
+    def above(
+        self, name: str, value: float | Interval, bound: float = 0.0, /, **words: object
+    ) -> Check:
+        """That a number is above a bound, in the declared words; ``words`` are put for {word}."""
+        statement, otherwise, about = self._stated(name, words)
+        return above(statement, value, bound, otherwise, about)
+
+    def below(
+        self, name: str, value: float | Interval, bound: float = 0.0, /, **words: object
+    ) -> Check:
+        """That a number is below a bound, in the declared words."""
+        statement, otherwise, about = self._stated(name, words)
+        return below(statement, value, bound, otherwise, about)
+
+    def check(self, name: str, holds: object, /, **words: object) -> Check:
+        """Whether a statement held, in the declared words."""
+        statement, otherwise, about = self._stated(name, words)
+        return check(statement, holds, otherwise, about)
+
+    def _stated(self, name: str, words: Mapping[str, object]) -> tuple[str, str, About]:
+        statement, otherwise, about = self.statements[name]
+        return statement.format_map(words), otherwise.format_map(words), about
 
     @property
     def title(self) -> str:

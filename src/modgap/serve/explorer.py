@@ -143,15 +143,9 @@ class Explorer:
         ``umap`` is that of ``report``.
         """
         document, diagnosis = contents(
-            self.data,
-            queries=self.queries,
-            goal=self.goal,
-            metric=self.metric,
-            model=self.model,
-            umap=umap,
-            seed=self.seed,
-            progress=progress,
-        )
+            self.data, queries=self.queries, goal=self.goal, metric=self.metric, model=self.model,
+            umap=umap, seed=self.seed, progress=progress,
+        )  # fmt: skip
         if diagnosis is not None and diagnosis.correction is not None:
             progress("the recommended correction for other queries", 99, 100)
             others = self.bench.for_other_queries(diagnosis.correction)
@@ -250,12 +244,6 @@ class Explorer:
             )
             for name, row, score in zip(*columns, strict=True)
         ]
-
-    def fit(self, corrector: Corrector, progress: Progress) -> str:
-        """Fit and evaluate a correction and remember it; the identifier it has from now on."""
-        fitted = self.try_out(corrector, progress)
-        self.corrections.add(fitted)
-        return fitted.id
 
     def try_out(self, corrector: Corrector, progress: Progress) -> Fitted:
         """Fit and evaluate a correction; ``corrections.add`` then remembers it."""

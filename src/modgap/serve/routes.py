@@ -33,24 +33,16 @@ from modgap.serve.models import (
 from modgap.serve.workbench import RECOMMENDED, Fitted
 
 
-async def _explorer(request: Request) -> Explorer:
-    found: Explorer = request.app.state.explorer
-    return found
+def _of_app(name: str) -> Any:
+    async def found(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(found)
 
 
-async def _document(request: Request) -> LiveDocument:
-    found: LiveDocument = request.app.state.document
-    return found
-
-
-async def _jobs(request: Request) -> Jobs:
-    found: Jobs = request.app.state.jobs
-    return found
-
-
-TheExplorer = Annotated[Explorer, Depends(_explorer)]
-TheDocument = Annotated[LiveDocument, Depends(_document)]
-TheJobs = Annotated[Jobs, Depends(_jobs)]
+TheExplorer = Annotated[Explorer, _of_app("explorer")]
+TheDocument = Annotated[LiveDocument, _of_app("document")]
+TheJobs = Annotated[Jobs, _of_app("jobs")]
 Identifier = Annotated[str, Path(description="As a list or a request gave it.", max_length=64)]
 _REFUSALS = {
     401: "A token is needed and was not sent.",

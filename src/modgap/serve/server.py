@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 from urllib.parse import quote
 
@@ -58,23 +59,20 @@ def listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InputValueError(f"--host {host!r} is no address of this machine: {error}.") from error
-    family, kind, protocol, _, address = found[0]
-    opened = socket.socket(family, kind, protocol)
+    family, *_, address = found[0]
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-        opened.listen(BACKLOG)
+        return socket.create_server(
+            address, family=family, backlog=BACKLOG,
+            dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
+        )  # fmt: skip
     except OSError as error:
-        opened.close()
         if error.errno == errno.EADDRINUSE:
             raise InputValueError(
                 f"Port {port} of {host} is in use. Choose another with --port, or --port 0 for any "
                 "that is free."
             ) from error
-        raise InputValueError(
-            f"{host} port {port} cannot be listened on: {error.strerror}."
-        ) from error
-    return opened
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise InputValueError(f"{host} port {port} cannot be listened on: {why}.") from error
 
 
 def address_of(opened: socket.socket, host: str, token: str | None) -> str:

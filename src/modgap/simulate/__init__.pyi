@@ -1,12 +1,5 @@
 from .blur import blur_contrast, make_shifted_sphere, shell_conformity, thin_shell
 from .cone_initialisations import compare_cones, random_rows, trained_rows
-from .cone_networks import (
-    digit_inputs,
-    fit_classifier,
-    make_network,
-    network_rows,
-    noise_inputs,
-)
 from .cone_theory import initialisation_share, layer_violations, relu_cosine
 from .dynamics import descend
 from .dynamics_loss import contrastive_gradient
@@ -31,10 +24,8 @@ __all__ = [
     "critical_temperature",
     "decay_rate",
     "descend",
-    "digit_inputs",
     "expected_robustness",
     "first_step",
-    "fit_classifier",
     "gap_flow",
     "initial_growth",
     "initial_growth_bound",
@@ -43,11 +34,8 @@ __all__ = [
     "layer_violations",
     "linear_schedule",
     "make_clusters",
-    "make_network",
     "make_shifted_sphere",
     "make_sphere_pairs",
-    "network_rows",
-    "noise_inputs",
     "pair_robustness",
     "random_rows",
     "relu_cosine",

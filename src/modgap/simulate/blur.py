@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 
 from modgap.arrays import row_norms
-from modgap.core.checks import InputValueError, check_choice, check_count, check_numbers
+from modgap.core.checks import InputValueError, check_count, check_numbers
 from modgap.core.results import Result
 from modgap.measures.conformity import Blur, blur, conformity, estimated_conformity
 
-Distribution = Literal["normal", "uniform", "laplace"]
-
 # The shifted centre of fig. 7; further features are 0.
 SHIFTED = (10.0, 5.0, 5.0)
-
-_DRAW: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
-    "normal": lambda rng, shape: rng.standard_normal(shape),
-    "uniform": lambda rng, shape: rng.uniform(-(3**0.5), 3**0.5, shape),
-    "laplace": lambda rng, shape: rng.laplace(0, 0.5**0.5, shape),
-}
-_FOURTH_MOMENT = {"normal": 3.0, "uniform": 1.8, "laplace": 6.0}
 
 
 def make_shifted_sphere(
@@ -32,9 +22,8 @@ def make_shifted_sphere(
     n: int = 1000,
     dimension: int = 512,
     seed: int = 0,
-    distribution: Distribution = "normal",
 ) -> np.ndarray:
-    """Rows whose features vary independently with variance 1 around a centre (Levi, fig. 7).
+    """Standard normal rows around a centre (Levi & Gilboa, fig. 7).
 
     In many dimensions they fill a thin shell of radius √dimension.
 
@@ -46,16 +35,13 @@ def make_shifted_sphere(
         How many rows, and how many features.
     seed : int, default 0
         Of the rows.
-    distribution : {"normal", "uniform", "laplace"}
-        Of each feature.
 
     >>> make_shifted_sphere((10, 5, 5), n=4, dimension=8).shape
     (4, 8)
     """
     n = check_count(n, "n", at_least=2)
     dimension = check_count(dimension, "dimension", at_least=2)
-    check_choice(distribution, "distribution", get_args(Distribution))
-    rows = _DRAW[distribution](np.random.default_rng(seed), (n, dimension))
+    rows = np.random.default_rng(seed).standard_normal((n, dimension))
     if centre is not None:
         start = check_numbers(centre, "centre")
         if len(start) > dimension:
@@ -121,10 +107,10 @@ def _expected_cosine(squared_offset: float, n: int, dimension: int) -> float:
 
 @dataclass(frozen=True)
 class ThinShell(Result):
-    """Norms of isotropic rows in each dimension: radius √d, and a width that does not grow.
+    """Norms of standard normal rows in each dimension: radius √d, and a width that does not grow.
 
-    ``width`` is the thin-shell parameter √E(‖x‖ − √d)² of this distribution, and
-    ``expected_width`` = √((E x⁴ − 1)/4) what it tends to, so that the width relative to the
+    ``width`` is the thin-shell parameter √E(‖x‖ − √d)², and ``expected_width`` =
+    √((E x⁴ − 1)/4) = √½ what it tends to, so that the width relative to the
     radius falls as 1/√d.
     """
 
@@ -137,12 +123,9 @@ class ThinShell(Result):
 
 
 def thin_shell(
-    dimensions: Sequence[int] = (2, 8, 32, 128, 512),
-    distribution: Distribution = "normal",
-    n: int = 2000,
-    seed: int = 0,
+    dimensions: Sequence[int] = (2, 8, 32, 128, 512), n: int = 2000, seed: int = 0
 ) -> ThinShell:
-    """How norms of isotropic log-concave rows concentrate at √d (Levi & Gilboa, theorem 3.1).
+    """How norms of normal rows concentrate at √d (Levi & Gilboa, theorem 3.1).
 
     The theorem bounds the width by c·(log d)^α over all log-concave distributions; independent
     features do better, with a width that does not grow at all.
@@ -151,8 +134,6 @@ def thin_shell(
     ----------
     dimensions : list of int
         To draw rows in.
-    distribution : {"normal", "uniform", "laplace"}
-        Of each feature.
     n : int, default 2000
         Rows in each dimension.
     seed : int, default 0
@@ -162,13 +143,12 @@ def thin_shell(
     >>> round(float(shell.radius[0] / 512**0.5), 2), round(shell.expected_width, 3)
     (1.0, 0.707)
     """
-    check_choice(distribution, "distribution", get_args(Distribution))
     sizes = [check_count(size, "dimensions", at_least=2) for size in dimensions]
     check_numbers(sizes, "dimensions")
     roots = np.sqrt(sizes)
     # One seed per dimension: the draws of one must not be the first columns of the next.
     norms = [
-        row_norms(make_shifted_sphere(None, n, size, seed + place, distribution))
+        row_norms(make_shifted_sphere(None, n, size, seed + place))
         for place, size in enumerate(sizes)
     ]
     width = np.array(
@@ -181,7 +161,7 @@ def thin_shell(
         root_dimension=roots,
         width=width,
         relative_width=width / radius,
-        expected_width=((_FOURTH_MOMENT[distribution] - 1) / 4) ** 0.5,
+        expected_width=0.5**0.5,
     )
 
 

@@ -204,7 +204,7 @@ def trained_rows(
     """
     check_choice(kind, "kind", ("mlp", "resnet", "vit"))
     initialisations = check_count(initialisations, "initialisations")
-
+    epochs = check_count(epochs, "epochs")
     inputs = digit_inputs(kind, check_count(n_inputs, "n_inputs", at_least=2), preset)
     labels = load_scans()[1][:n_inputs]
     rows, accuracies = [], []
@@ -212,7 +212,7 @@ def trained_rows(
         if progress is not None:
             progress(f"training a {kind}", k, initialisations)
         network = make_network(kind, preset, seed + k)
-        network, accuracy = fit_classifier(network, inputs, labels, epochs=epochs, seed=seed)
+        network, accuracy = fit_classifier(network, inputs, labels, epochs, seed)
         rows.append(network_rows(network, inputs))
         accuracies.append(accuracy)
     return rows, np.array(accuracies)

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from modgap.arrays import is_torch
 from modgap.core.checks import (
     Array,
-    InputValueError,
     check_choice,
     check_count,
-    check_positive,
     require,
 )
 from modgap.datasets.digits import describe, load_scans
@@ -67,80 +64,36 @@ def make_network(kind: Network, preset: Size = "tiny", seed: int = 0) -> Tower:
     return make_tower(config, seed=seed).eval()
 
 
-def network_rows(tower: Tower, inputs: Array, batch_size: int = 256) -> np.ndarray:
+def network_rows(tower: Tower, inputs: Array) -> np.ndarray:
     """Rows (n, dimension) of images or captions, float32, not normalised."""
     torch = require("torch", "towers", "A network")
-    batch_size = check_count(batch_size, "batch_size")
     tower.eval()  # layers that normalise over a batch use what they have stored
     with torch.no_grad():
-        parts = [tower(part).cpu() for part in _as_inputs(tower, inputs).split(batch_size)]
+        parts = [tower(part).cpu() for part in torch.as_tensor(inputs).split(256)]
     return torch.cat(parts).numpy()
 
 
-def _as_inputs(tower: Tower, inputs: Array) -> Any:
-    """Images or token ids as a tensor on the tower's device, checked."""
-    torch = require("torch", "towers", "A network")
-    tensor = inputs if is_torch(inputs) else torch.from_numpy(np.ascontiguousarray(inputs))
-    if len(tensor) == 0:
-        raise InputValueError("A network needs at least one input, got none.")
-    tower.check(tensor)
-    if not tower.config.takes_images:
-        low, high, most = int(tensor.min()), int(tensor.max()), tower.config.vocab_size - 1
-        if low < 0 or high > most:
-            raise InputValueError(f"Token ids must be from 0 to {most}, got {low} to {high}.")
-    tensor = tensor.float() if tower.config.takes_images else tensor.long()
-    return tensor.to(next(tower.parameters()).device)
-
-
 def fit_classifier(
-    tower: Tower,
-    inputs: Array,
-    labels: Any,
-    epochs: int = 5,
-    learning_rate: float = 1e-3,
-    batch_size: int = 64,
-    seed: int = 0,
+    tower: Tower, inputs: np.ndarray, labels: np.ndarray, epochs: int, seed: int
 ) -> tuple[Tower, float]:
     """A copy of the tower trained to tell classes apart, and its accuracy on its training data.
 
-    A linear layer on top of the rows is trained with it by cross-entropy and Adam; the copy is
-    returned without that layer (Liang et al., fig. 13). The same seed gives the same training.
-
-    Parameters
-    ----------
-    tower : Tower
-        Where training starts; it stays as it is.
-    inputs : array
-        Images or token ids.
-    labels : (n,) sequence
-        The class of each input, at least two different ones.
-    epochs, batch_size : int
-        Passes over the inputs, and inputs in a step.
-    learning_rate : float
-        Of Adam.
-    seed : int
-        Of the layer's weights and of the order of the inputs.
+    A linear layer on top of the rows is trained with it by cross-entropy and Adam, in batches of
+    64; the copy is returned without that layer (Liang et al., fig. 13). The same seed gives the
+    same training.
     """
     torch = require("torch", "towers", "Training a network")
     from modgap.train.towers.build import seeded
 
-    epochs = check_count(epochs, "epochs")
-    batch_size = check_count(batch_size, "batch_size", at_least=2)
-    learning_rate = check_positive(learning_rate, "learning_rate")
-    examples = _as_inputs(tower, inputs)
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
-    if codes.shape != (len(examples),) or len(classes) < 2:
-        raise InputValueError(
-            f"labels must give one of at least two classes to each of {len(examples)} inputs, "
-            f"got shape {codes.shape} with {len(classes)}."
-        )
-    targets = torch.from_numpy(codes).to(examples.device)
+    examples = torch.as_tensor(inputs)
+    classes, codes = np.unique(labels, return_inverse=True)
+    targets = torch.from_numpy(codes)
     trained = copy.deepcopy(tower).train()
     with seeded(seed):
-        head = torch.nn.Linear(tower.config.features, len(classes)).to(examples.device)
-        optimiser = torch.optim.Adam([*trained.parameters(), *head.parameters()], lr=learning_rate)
+        head = torch.nn.Linear(tower.config.features, len(classes))
+        optimiser = torch.optim.Adam([*trained.parameters(), *head.parameters()], lr=1e-3)
         for _ in range(epochs):
-            for rows in torch.randperm(len(examples)).split(batch_size):
+            for rows in torch.randperm(len(examples)).split(64):
                 if len(rows) < 2:
                     continue  # a batch norm cannot normalise over one input
                 scores = head(trained(examples[rows]))
@@ -148,7 +101,7 @@ def fit_classifier(
                 torch.nn.functional.cross_entropy(scores, targets[rows]).backward()
                 optimiser.step()
     with torch.no_grad():
-        rows = torch.from_numpy(network_rows(trained, examples)).to(examples.device)
+        rows = torch.from_numpy(network_rows(trained, examples))
         right = head(rows).argmax(1) == targets
     return trained, float(right.float().mean())
 
@@ -156,19 +109,10 @@ def fit_classifier(
 def noise_inputs(kind: Network, n: int, preset: Size = "tiny", seed: int = 0) -> np.ndarray:
     """Standard normal images, or captions of uniformly random words (Liang et al., fig. 5).
 
-    Parameters
-    ----------
-    kind, preset
-        What the inputs are for: "transformer" takes captions, the others take images.
-    n : int
-        How many.
-    seed : int, default 0
-        Of the noise.
-
     >>> noise_inputs("vit", 2).shape, noise_inputs("transformer", 2).shape
     ((2, 1, 16, 16), (2, 48))
     """
-    config, n = network_config(kind, preset), check_count(n, "n")
+    config = network_config(kind, preset)
     rng = np.random.default_rng(seed)
     if config.takes_images:
         shape = (n, config.channels, config.image_size, config.image_size)
@@ -183,15 +127,8 @@ def digit_inputs(
 ) -> np.ndarray:
     """The digits' scans, enlarged to the network's size, or the first caption of each as token ids.
 
-    Parameters
-    ----------
-    kind, preset
-        What the inputs are for: "transformer" takes captions, the others take images.
-    n : int, optional
-        The first so many scans; all 1,797 without it.
-    standardise : bool, default True
-        Give the ink mean 0 and standard deviation 1 over all scans. Otherwise it stays in [0, 1]
-        (Liang et al., fig. 15).
+    The first ``n`` scans, or all. ``standardise`` gives the ink mean 0 and standard deviation 1
+    over all scans; otherwise it stays in [0, 1] (Liang et al., fig. 15).
 
     >>> images, captions = digit_inputs("resnet", 3), digit_inputs("transformer", 3)
     >>> images.shape, captions.shape[0]

@@ -31,7 +31,6 @@ from modgap.core.door import check_two
 from modgap.core.results import Result
 
 RobustnessMethod = Literal["exact", "normal"]
-Survival = Literal["auto", "exact", "fast"]
 
 # Standard deviations between s · t and 0 beyond which its sign is certain.
 _CERTAIN = 25.0
@@ -200,15 +199,14 @@ class ExpectedRobustness(Result):
         return {k: v for k, v in super().to_dict().items() if k not in left_out}
 
 
-def expected_robustness(
-    queries: Array, candidates: Array, std: float, survival: Survival = "auto"
-) -> ExpectedRobustness:
+def expected_robustness(queries: Array, candidates: Array, std: float) -> ExpectedRobustness:
     """The share that ``evaluation.robustness`` estimates by drawing ``Gaussian(std)``, computed.
 
     Noise falls independently on every candidate; Euclidean metric (Chowers et al., eq. 10, with
     any number of candidates). Given the disturbed distance r of the nearest candidate the others
     are independent, so P(kept) = E ∏_j P(distance of rival j > r): an integral over r, with
-    noncentral chi-square laws. Each factor falls with r, hence P(kept) ≥ ∏_j p_j, p_j being
+    noncentral chi-square laws; from 64 dimensions on in Sankaran's approximation, within 1e-4 and
+    some fifty times faster. Each factor falls with r, hence P(kept) ≥ ∏_j p_j, p_j being
     ``pair_robustness``, which is never below the union bound 1 − Σ (1 − p_j).
 
     Parameters
@@ -217,9 +215,6 @@ def expected_robustness(
         Rows as given.
     std : float
         The standard deviation of the noise per coordinate.
-    survival : {"auto", "exact", "fast"}
-        "exact" computes those laws; "fast" takes Sankaran's approximation of them, within 1e-4
-        from 64 dimensions on and some fifty times faster; "auto" is exact below 64.
 
     >>> import numpy as np
     >>> result = expected_robustness(np.array([[1.0, 0.0]]), np.eye(2), std=0.5)
@@ -234,10 +229,8 @@ def expected_robustness(
         queries, candidates, names=("queries", "candidates"), min_rows=1
     )
     std = check_positive(std, "std")
-    check_choice(survival, "survival", get_args(Survival))
     Q, C = (np.asarray(to_numpy(A), dtype=np.float64) for A in (queries, candidates))
-    exact = survival == "exact" or (survival == "auto" and C.shape[1] < _MANY)
-    law = ncx2.sf if exact else _sankaran
+    law = ncx2.sf if C.shape[1] < _MANY else _sankaran
     results = np.array([_kept(np.sum((C - q) ** 2, axis=1), std, C.shape[1], law) for q in Q])
     kept, product, union = results.T
     return ExpectedRobustness(

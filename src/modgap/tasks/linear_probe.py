@@ -134,57 +134,45 @@ def _probe(
     train: Labelled, test: Labelled, strengths: np.ndarray, iterations: int, seed: int
 ) -> LinearProbe:
     """The probe of checked rows."""
-    rows, labels = train
-    chosen = _choose(rows, labels, strengths, iterations, seed)
-    model, converged = _fit(rows, labels, chosen, iterations)
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # Said by ``converged`` instead: a probe that stops early is still a probe.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = _fitted(*train, strengths, iterations, seed)
     predictions = model.predict(test[0])
     hits = predictions == test[1]
     return LinearProbe(
         accuracy=float(np.mean(hits)),
         n=len(hits),
-        n_train=len(labels),
-        C=chosen,
-        converged=converged,
+        n_train=len(train[1]),
+        C=float(model.C),
+        converged=bool(np.max(model.n_iter_) < iterations),
         seed=seed,
         predictions=predictions,
         hits=hits,
     )
 
 
-def _choose(
+def _fitted(
     rows: np.ndarray, labels: np.ndarray, strengths: np.ndarray, iterations: int, seed: int
-) -> float:
-    """The C of best held-out accuracy, the smallest of equals."""
-    if len(strengths) == 1:
-        return float(strengths[0])
-    from sklearn.model_selection import train_test_split
+) -> Any:
+    """Fitted with the C of best accuracy on a held-out fifth, the smallest of equals."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
+    model = LogisticRegression(C=float(strengths[0]), max_iter=iterations)
+    if len(strengths) == 1:
+        return model.fit(rows, labels)
     classes, counts = np.unique(labels, return_counts=True)
     if counts.min() < 2 or len(labels) < 5 * len(classes):
         raise InputValueError(
             f"Choosing among several C needs about five train rows per class, got {len(labels)} "
             f"rows of {len(classes)} classes. Give one C."
         )
-    fit, held_out = train_test_split(
-        np.arange(len(labels)), test_size=0.2, random_state=seed, stratify=labels
-    )
-    scores = []
-    for strength in np.sort(strengths):
-        model, _ = _fit(rows[fit], labels[fit], float(strength), iterations)
-        scores.append(float(np.mean(model.predict(rows[held_out]) == labels[held_out])))
-    return float(np.sort(strengths)[int(np.argmax(scores))])
-
-
-def _fit(rows: np.ndarray, labels: np.ndarray, C: float, iterations: int) -> tuple[Any, bool]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=C, max_iter=iterations)
-    with warnings.catch_warnings():
-        # Said by ``converged`` instead: a probe that stops early is still a probe.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows, labels)
-    return model, bool(np.max(model.n_iter_) < iterations)
+    fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
+    search = GridSearchCV(model, {"C": np.sort(strengths)}, cv=fifth).fit(rows, labels)
+    return search.best_estimator_
 
 
 def linear_probe_task(

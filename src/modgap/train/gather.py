@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,14 @@ def rank_rows(rows: Tensor, group: Any = None) -> RankRows:
 
 def gather_rows(rows: Tensor, held: RankRows) -> Tensor:
     """The rows of all processes, in their order; each gets back the sum of all their gradients."""
-    return rows if held.processes == 1 else _GatherRows.apply(rows, held)
+    if held.processes == 1:
+        return rows
+    from torch.distributed.nn.functional import all_gather  # not in every build of torch
+
+    # Only equal counts can be gathered: the others are filled up, and cut again.
+    padded = F.pad(rows, (0, 0, 0, max(held.sizes) - len(rows)))
+    everyone = all_gather(padded, group=held.group or dist.group.WORLD)
+    return torch.cat([part[:n] for part, n in zip(everyone, held.sizes, strict=True)])
 
 
 def average_gradient(value: Tensor, held: RankRows) -> Tensor:
@@ -88,25 +95,3 @@ def log_sum_exp_over(value: Tensor, held: RankRows) -> Tensor:
     top = value.detach().clone()
     dist.all_reduce(top, op=dist.ReduceOp.MAX, group=held.group)
     return top + sum_over(torch.exp(value - top), held).log()
-
-
-class _GatherRows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, held: RankRows) -> Tensor:
-        ctx.held = held
-        largest = max(held.sizes)
-        padded = rows.detach()
-        if rows.shape[0] < largest:
-            padded = torch.cat([padded, padded.new_zeros(largest - rows.shape[0], rows.shape[1])])
-        everyone = [torch.empty_like(padded) for _ in held.sizes]
-        dist.all_gather(everyone, padded.contiguous(), group=held.group)
-        return torch.cat([part[:n] for part, n in zip(everyone, held.sizes, strict=True)])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        held = ctx.held
-        # A reduce-scatter would move half as much, but needs equal counts and not all of gloo's
-        # versions have it.
-        whole = sum_over(gradient.contiguous(), held)
-        return whole[held.rows], None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ from modgap.core.results import Progress, silent
 from modgap.core.threads import ahead, processors
 from modgap.io import Items
 from modgap.io.images import ImageError, first_of, one_image, square_pixels, unpack_image
-from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
 from modgap.train.towers.normalisation import pixel_scale
 
 
@@ -24,7 +22,7 @@ from modgap.train.towers.normalisation import pixel_scale
 class Decoded:
     """Decoded images: row i of ``pixels`` is row ``rows[i]`` of what was read.
 
-    ``pixels`` is uint8 (n, channels, size, size). ``skipped`` names the images that could not be
+    ``pixels`` is uint8 (n, 3, size, size). ``skipped`` names the images that could not be
     decoded, with the reason for each.
     """
 
@@ -38,7 +36,6 @@ def decode(
     size: int,
     workers: int | None = None,
     *,
-    channels: int = 3,
     max_corrupt: float = 0.01,
     progress: Progress | None = None,
 ) -> Decoded:
@@ -56,25 +53,21 @@ def decode(
     workers : int, optional
         Threads that decode, by default one per processor: Pillow works without Python's lock. The
         order of the rows, and every pixel, are the same for any number of them.
-    channels : {1, 3}
-        Grey or colour.
     max_corrupt : float
         Share of images that may be skipped; more stop the run.
     progress : callable, optional
         ``progress(what, done, total)`` is called as images are done.
     """
     size = check_count(size, "size")
-    if channels not in (1, 3):
-        raise InputValueError(f"channels must be 1 (grey) or 3 (colour), got {channels}.")
     if not 0 <= max_corrupt <= 1:
         raise InputValueError(f"max_corrupt must be a share from 0 to 1, got {max_corrupt}.")
     n_workers = check_count(workers or processors(), "workers")
     require("PIL.Image", "train", "Decoding images")
     say = progress or silent
     try:
-        pixels = torch.empty((len(data), channels, size, size), dtype=torch.uint8)
+        pixels = torch.empty((len(data), 3, size, size), dtype=torch.uint8)
     except RuntimeError as error:
-        gigabytes = len(data) * channels * size**2 / 1e9
+        gigabytes = len(data) * 3 * size**2 / 1e9
         raise InputValueError(
             f"{len(data)} images of {size} × {size} pixels take {gigabytes:.1f} GB, which this "
             "machine does not have. Take a smaller size, or fewer images."
@@ -86,7 +79,7 @@ def decode(
     def work(row: int) -> str:
         """Decode into the array; says why an image cannot be used."""
         try:
-            array[row] = decode_image(data.stored(row), size, channels)
+            array[row] = decode_image(data.stored(row), size)
         except ImageError as error:
             return str(error)
         return ""
@@ -111,10 +104,10 @@ def decode(
     return Decoded(pixels[: len(rows)], tuple(rows), skipped)
 
 
-def decode_image(stored: bytes, size: int, channels: int = 3) -> np.ndarray:
-    """One stored image as uint8 (channels, size, size); see `decode`."""
+def decode_image(stored: bytes, size: int) -> np.ndarray:
+    """One stored image as uint8 (3, size, size); see `decode`."""
     with one_image():
-        return square_pixels(unpack_image(stored, size, "RGB" if channels == 3 else "L"), size)
+        return square_pixels(unpack_image(stored, size, "RGB"), size)
 
 
 class Augment(nn.Module):
@@ -133,8 +126,6 @@ class Augment(nn.Module):
         Bounds of a crop's share of the image, and of its width over its height (log-uniform).
     flip : float
         Share of the images that is mirrored.
-    mean, std : sequences of float
-        Of each channel, for pixels from 0 to 1; CLIP's when left out.
     """
 
     def __init__(
@@ -144,8 +135,6 @@ class Augment(nn.Module):
         scale: tuple[float, float] = (0.9, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: float = 0.5,
-        mean: Sequence[float] = CLIP_MEAN,
-        std: Sequence[float] = CLIP_STD,
     ) -> None:
         super().__init__()
         self.size = check_count(size, "size")
@@ -157,7 +146,7 @@ class Augment(nn.Module):
             raise InputValueError(f"flip must be a share from 0 to 1, got {flip}.")
         self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), float(flip)
         # One multiplication and one addition turn bytes into what a tower takes.
-        factor, shift = pixel_scale(mean, std)
+        factor, shift = pixel_scale()
         self.register_buffer("_factor", factor, persistent=False)
         self.register_buffer("_shift", shift, persistent=False)
 

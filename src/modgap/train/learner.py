@@ -83,8 +83,8 @@ def make_loss(config: LossConfig, swap: Swap | None = None) -> ContrastiveLoss:
 def temperature_of(config: TemperatureConfig, steps: int) -> Temperature:
     """A temperature by the name of its kind or of the paper, for a run of so many steps.
 
-    >>> temperature_of(TemperatureConfig("fixed", value=0.04), 10).describe()
-    {'kind': 'fixed', 'value': 0.04}
+    >>> temperature_of(TemperatureConfig("fixed", value=0.04), 10).temperature()
+    0.04
     """
     return make_temperature(config.name, max(1, steps), **config.options())
 

@@ -7,8 +7,8 @@ that runs on: a run that is interrupted and resumed ends exactly as one that was
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -24,7 +24,7 @@ from modgap.train.loggers import check_loggers
 from modgap.train.loss import identical
 from modgap.train.processes import join_processes, torch_settings, whole_steps
 from modgap.train.run import Run, TrainResult, stops_in_words
-from modgap.train.start import batch_norm_momentum, sources, tokenizer_of
+from modgap.train.start import sources, tokenizer_of
 from modgap.train.towers.encoders import open_encoder
 
 
@@ -139,7 +139,7 @@ def backward(run: Run, rows: Tensor, captions: Tensor) -> Tensor:
     # rows without gradients first, the loss's gradient with respect to them, then each micro-batch
     # once more, with the same draws, to carry it to the weights. Each runs twice; batch norm
     # counts it once.
-    with torch.no_grad(), batch_norm_momentum(learner.model, 0.0):
+    with torch.no_grad(), forgetful_batch_norms(learner.model):
         made = [forward(run, *inputs, k) for k, inputs in enumerate(micro_batches)]
     X, Y = (torch.cat(side).requires_grad_() for side in zip(*made, strict=True))
     loss = loss_of(X, Y)
@@ -151,6 +151,20 @@ def backward(run: Run, rows: Tensor, captions: Tensor) -> Tensor:
         with learner.towers.no_sync() if waits else nullcontext():
             torch.autograd.backward(forward(run, *inputs, k), gradient)
     return loss
+
+
+@contextmanager
+def forgetful_batch_norms(model: nn.Module) -> Iterator[None]:
+    """Batch norms use their batch for a while, but do not remember it."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, old in zip(norms, before, strict=True):
+            norm.momentum = old
 
 
 def forward(

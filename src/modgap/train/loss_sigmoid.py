@@ -18,8 +18,6 @@ from modgap.core.checks import check_finite, check_positive
 from modgap.train.gather import RankRows, gather_rows
 from modgap.train.loss import ContrastiveLoss, scalar, widened
 from modgap.train.loss_chunked import block_gradients, block_rows
-from modgap.train.swap import Swap
-from modgap.train.temperature import Temperature
 
 SIGLIP_BIAS = -10.0
 
@@ -37,16 +35,12 @@ def sigmoid_contrastive(
 
     Parameters
     ----------
-    X, Y : Tensor (n, d)
-        Features of the two sides, used as given; half precision is widened to float32.
+    X, Y, chunked, block_bytes
+        As in `contrastive`.
     logit_scale : Tensor or float
         1/temperature; SigLIP starts at 10.
     logit_bias : Tensor or float
         Added to every logit: with many more non-pairs than pairs, it must be negative.
-    chunked : bool
-        Never hold the n × n logits: compute blocks of them, and again in the backward pass.
-    block_bytes : int, optional
-        The most that a block may take; by default 16 MiB on a CPU and 512 MiB on a GPU.
 
     >>> X = torch.eye(2)
     >>> round(sigmoid_contrastive(X, X, 1.0, 0.0).item(), 4)  # log(1 + exp(−1)) + log 2
@@ -99,19 +93,9 @@ class SigmoidLoss(ContrastiveLoss):
     _formula = staticmethod(sigmoid_part)
 
     def __init__(
-        self,
-        swap: Swap | None = None,
-        normalise: bool = True,
-        chunked: bool = False,
-        gather: Any = "auto",
-        block_bytes: int | None = None,
-        temperature: Temperature | None = None,
-        calls_per_step: int = 1,
-        *,
-        bias: float = SIGLIP_BIAS,
-        rate: float = 1.0,
+        self, *options: Any, bias: float = SIGLIP_BIAS, rate: float = 1.0, **more: Any
     ) -> None:
-        super().__init__(swap, normalise, chunked, gather, block_bytes, temperature, calls_per_step)
+        super().__init__(*options, **more)
         self.bias = nn.Parameter(torch.tensor(check_finite(bias, "bias")))
         self.rate = check_positive(rate, "rate")
 

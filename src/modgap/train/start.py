@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.optim.swa_utils import update_bn
 
 from modgap.core.checks import InputValueError
 from modgap.corrections import Procrustes
@@ -138,7 +137,8 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
     n = min(len(data.train), AMENDING_PAIRS)
     pairs = data.train.pairs(torch.arange(n), torch.Generator().manual_seed(0))
     device = next(model.parameters()).device
-    learn_statistics(model, map(data.prepare, pairs.pixels.to(device).split(batch_size)))
+    if not model.image.config.locked:  # what it remembers, it keeps
+        update_bn(map(data.prepare, pairs.pixels.to(device).split(batch_size)), model.image)
     X, Y, _ = embed_split(model, pairs, data.prepare, batch_size)
     rows = [nn.functional.normalize(side.double(), dim=1).cpu().numpy() for side in (X, Y)]
     turn = Procrustes().fit(*rows, rows="given").correction_.maps[("text", "document")].matrix
@@ -147,37 +147,3 @@ def amend(model: TwoTower, data: Data, batch_size: int) -> None:
         if parameter is not None:
             W = torch.as_tensor(turn, dtype=torch.float64, device=parameter.device)
             parameter.copy_((W @ parameter.double()).to(parameter.dtype))
-
-
-@torch.no_grad()
-def learn_statistics(model: TwoTower, batches: Iterable[Tensor]) -> None:
-    """Give the batch norms of the image tower the mean statistics of some batches.
-
-    Those of a locked tower keep what they remember.
-    """
-    with batch_norm_momentum(model, None) as norms:
-        was_training = model.training
-        model.train()
-        learning = [norm for norm in norms if norm.training]
-        for norm in learning:
-            norm.reset_running_stats()
-        for images in batches if learning else ():
-            model.encode_image(images)
-        model.train(was_training)
-
-
-@contextmanager
-def batch_norm_momentum(model: nn.Module, value: float | None) -> Iterator[list[nn.Module]]:
-    """The batch norms of a model with another momentum for a while.
-
-    0 uses the batch but does not remember it; None remembers the plain mean of all batches.
-    """
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    before = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = value
-    try:
-        yield list(norms)
-    finally:
-        for norm, old in zip(norms, before, strict=True):
-            norm.momentum = old

@@ -55,11 +55,6 @@ class Temperature(nn.Module):
         group = {"params": learned, "lr": rate, "weight_decay": 0.0, "name": "temperature"}
         return group if learned else None
 
-    def describe(self) -> dict[str, Any]:
-        """The kind and its settings, as JSON can carry them."""
-        settings = inspect.signature(type(self)).parameters
-        return {"kind": self.kind, **{name: getattr(self, name) for name in settings}}
-
     def _constant(self, temperature: float) -> Tensor:
         return torch.full_like(self._place, 1.0 / temperature)
 
@@ -228,8 +223,9 @@ def make_temperature(name: str, training_steps: int, **settings: Any) -> Tempera
     ``settings`` go to its class, in place of the preset's. A schedule without a length lasts as
     long as the training: a line to its end, a cosine for five whole cycles.
 
-    >>> make_temperature("S3", 1_000).describe()
-    {'kind': 'linear', 'start': 0.01, 'end': 0.05, 'steps': 1000}
+    >>> line = make_temperature("S3", 1_000)
+    >>> line.kind, line.start, line.end, line.steps
+    ('linear', 0.01, 0.05, 1000)
     """
     check_choice(name, "temperature", tuple(dict.fromkeys((*KINDS, *TEMPERATURES))))
     check_count(training_steps, "training_steps")

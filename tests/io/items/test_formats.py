@@ -14,7 +14,7 @@ import pytest
 
 from item_files import IMAGES, write, write_images, write_json_lines, write_table
 from modgap.core.checks import InputValueError
-from modgap.io import Items, open_items
+from modgap.io import open_items
 from modgap.io.images import ImageError
 from modgap.io.items.records import read_table
 
@@ -26,7 +26,7 @@ CAPTIONS = {
 SPLITS = {"b.jpg": "train", "a.jpg": "train", "c.png": "test"}
 
 
-def make_parquet(folder: Path) -> Path:
+def make_parquet(folder):
     path = folder / "data.parquet"
     table = {
         "name": list(IMAGES),
@@ -38,7 +38,7 @@ def make_parquet(folder: Path) -> Path:
     return path
 
 
-def make_parquet_hf(folder: Path) -> Path:
+def make_parquet_hf(folder):
     """As Hugging Face's datasets store images, with one caption per row."""
     rows = [(name, caption) for name in IMAGES for caption in CAPTIONS[name]]
     table = {
@@ -52,7 +52,7 @@ def make_parquet_hf(folder: Path) -> Path:
     return path
 
 
-def make_csv(folder: Path) -> Path:
+def make_csv(folder):
     """Rows of one image need not be neighbours."""
     rows = [
         (name, CAPTIONS[name][place], SPLITS[name])
@@ -64,7 +64,7 @@ def make_csv(folder: Path) -> Path:
     return folder
 
 
-def make_karpathy(folder: Path) -> Path:
+def make_karpathy(folder):
     write_images(folder / "images")
     entries = [
         {"filename": name, "split": SPLITS[name], "sentences": [{"raw": c} for c in CAPTIONS[name]]}
@@ -73,7 +73,7 @@ def make_karpathy(folder: Path) -> Path:
     return write(folder / "dataset.json", json.dumps({"images": entries}).encode())
 
 
-def make_coco(folder: Path) -> Path:
+def make_coco(folder):
     """Two splits, in files of their own and with a folder of images each."""
     for split in ("train", "test"):
         names = [name for name in IMAGES if SPLITS[name] == split]
@@ -90,13 +90,13 @@ def make_coco(folder: Path) -> Path:
     return folder
 
 
-def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+def add(tar, name, content):
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))
 
 
-def make_webdataset(folder: Path) -> Path:
+def make_webdataset(folder):
     """Shards of two splits; one sample has its captions in JSON, the others in lines of text."""
     for split in ("train", "test"):
         (folder / split).mkdir()
@@ -116,7 +116,7 @@ def make_webdataset(folder: Path) -> Path:
 MAKERS = [make_parquet, make_parquet_hf, make_csv, make_karpathy, make_coco, make_webdataset]
 
 
-def contents(data: Items) -> list[tuple[str, tuple[str, ...], bytes]]:
+def contents(data):
     return [
         (Path(data.names[row]).name, data.captions(row), data.stored(row))
         for row in range(len(data))
@@ -214,7 +214,7 @@ def test_the_folder_of_images_can_be_given(tmp_path):
         open_items(tmp_path / "c.csv", images=tmp_path / "near")
 
 
-def write_names(folder: Path, names: list[str]) -> dict[str, Path]:
+def write_names(folder, names):
     """A table, JSON Lines and COCO's JSON that name files, each with a caption."""
     entries = [{"id": place, "file_name": name} for place, name in enumerate(names)]
     coco = json.dumps({"images": entries, "annotations": []}).encode()

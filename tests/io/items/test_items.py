@@ -242,17 +242,6 @@ def test_files_of_two_kinds_are_refused(tmp_path):
         open_items(tmp_path)
 
 
-def test_the_python_of_the_docs_runs(tmp_path, monkeypatch, capsys):
-    page = Path(__file__).parents[3] / "docs" / "embedding.md"
-    section = page.read_text(encoding="utf-8").partition("## Data")[2]
-    (code,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[:1]
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "embedding.md", "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
-    assert f"# {printed[0]}\n" in code
-    assert printed[1] == ("('bee.jpg',) ('A bee .', 'An insect .') ('bee',) {'year': (2021,)}")
-
-
 def test_the_docs_list_every_format():
     page = (Path(__file__).parents[3] / "docs" / "embedding.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= set(ITEM_FORMATS)

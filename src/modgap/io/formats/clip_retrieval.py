@@ -18,6 +18,7 @@ import numpy as np
 
 from modgap.core.checks import InputValueError, check_count
 from modgap.core.files import atomic_folder
+from modgap.core.lazy import pa, pq
 from modgap.io._contents import EMBEDDING, Column, Contents, listed
 from modgap.io._matrices import rebatch
 from modgap.io._row_stream import RowStream, check_columns, check_lengths
@@ -131,9 +132,6 @@ def write_clip_retrieval(
     shard_rows : int
         Rows to a file.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     target = Path(folder)
     check_count(shard_rows, "shard_rows")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

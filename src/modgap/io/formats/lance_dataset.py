@@ -30,9 +30,8 @@ def is_lance(folder: Any) -> bool:
     return folder.suffix.lower() == SUFFIX or (folder / _VERSIONS).is_dir()
 
 
-def open_lance(path: Any, opener: ShardOpener | None = None) -> Contents:
+def open_lance(path: Any, opener: ShardOpener) -> Contents:
     """The vector columns and the plain columns of a dataset, as it is now."""
-    opener = opener or ShardOpener()
     lance = require("lance", "lance", f"Reading {path}", package="pylance")
     address = path.url if isinstance(path, RemotePath) else str(path)
     with _reading(path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modgap.core.checks import InputValueError
+from modgap.core.lazy import pa, pc, pq
 from modgap.core.limits import check_unpacked
 from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
@@ -25,8 +27,9 @@ _BUFFER, _REMOTE_BUFFER = 1024**2, 8 * 1024**2
 
 def open_parquet(path: Any) -> Contents:
     """The vector columns and the plain columns of a file, which may have no rows."""
-    with _reading(path):  # names that are no text, for instance
-        return arrow_contents(ParquetPart(path))
+    part = ParquetPart(path)
+    with part.reading():  # names that are no text, for instance
+        return arrow_contents(part)
 
 
 class ParquetPart(ArrowPart):
@@ -40,22 +43,17 @@ class ParquetPart(ArrowPart):
             self.metadata = file.metadata
             self.schema = file.schema_arrow
         self.n_rows = self.metadata.num_rows
-        groups = self.group_rows()
-        if min(groups, default=0) < 0 or sum(groups) != self.n_rows:
+        groups = map(self.metadata.row_group, range(self.metadata.num_row_groups))
+        self.group_rows = [group.num_rows for group in groups]
+        if min(self.group_rows, default=0) < 0 or sum(self.group_rows) != self.n_rows:
             raise InputValueError(
                 f"{path} is damaged: it claims {self.n_rows} rows, and its row groups "
-                f"{sum(groups)}. Write or download it again."
+                f"{sum(self.group_rows)}. Write or download it again."
             )
-
-    def group_rows(self) -> list[int]:
-        """How many rows each row group has."""
-        return [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)]
 
     @contextmanager
     def _opened(self, **options: Any) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
-        with _reading(self.path), self.file.watched(), ExitStack() as held:
+        with self.reading(), self.file.watched(), ExitStack() as held:
             source: Any = self.path
             if self.file.is_remote:
                 source = held.enter_context(self.file.open())
@@ -63,7 +61,8 @@ class ParquetPart(ArrowPart):
 
     def reading(self) -> AbstractContextManager[None]:
         """Errors about this file are one sentence."""
-        return _reading(self.path)
+        errors = (pa.ArrowException, OSError, UnicodeDecodeError)
+        return reading(self.path, "a Parquet file", *errors)
 
     def _check_claim(self, column: str, claimed: int) -> None:
         """Refuse a column that would unpack to far more bytes than the file has."""
@@ -71,13 +70,10 @@ class ParquetPart(ArrowPart):
 
     def _n_values(self, column: str) -> int:
         """How many numbers a column of lists claims to hold."""
-        total = 0
-        for group in range(self.metadata.num_row_groups):
-            held = self.metadata.row_group(group)
-            for place in range(held.num_columns):
-                if held.column(place).path_in_schema.split(".")[0] == column:
-                    total += held.column(place).num_values
-        return total
+        groups = map(self.metadata.row_group, range(self.metadata.num_row_groups))
+        columns = (group.column(k) for group in groups for k in range(group.num_columns))
+        own = (held for held in columns if held.path_in_schema.split(".")[0] == column)
+        return sum(held.num_values for held in own)
 
     def matrix(self, column: str) -> Matrix:
         """The vectors of a column; read by row group, so that distant rows can be skipped."""
@@ -88,7 +84,7 @@ class ParquetPart(ArrowPart):
         self._check_claim(column, self.n_rows * dim * dtype.itemsize)
         groups: list[Matrix] = []
         first_row = 0
-        for group, n_rows in enumerate(self.group_rows()):
+        for group, n_rows in enumerate(self.group_rows):
             if n_rows:
                 blocks = partial(self._group_blocks, column, group, first_row, (n_rows, dim))
                 groups.append(ReadMatrix((n_rows, dim), dtype, blocks, readers=self.readers))
@@ -131,14 +127,12 @@ class ParquetPart(ArrowPart):
 
     def values(self, column: str) -> Iterator[Any]:
         """A column of one entry per row; refused where it unpacks to far more than is stored."""
-        import pyarrow as pa
-
         kind = self.schema.field(column).type
         encoded = pa.types.is_string(kind) or pa.types.is_binary(kind)
         self._check_claim(column, 0 if encoded else 8 * self.n_rows)
         n_bytes = 0
         for array in self.arrays(column, BATCH_ROWS * 8, encoded=encoded):
-            with _reading(self.path):
+            with self.reading():
                 n_bytes += _text_bytes(array)
             self._check_claim(column, n_bytes)
             yield array
@@ -146,9 +140,6 @@ class ParquetPart(ArrowPart):
 
 def _text_bytes(array: Any) -> int:
     """The bytes of the strings of an array, each counted as often as it is there."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_dictionary(array.type):
         return array.nbytes
     if pa.types.is_primitive(array.type.value_type):
@@ -157,19 +148,10 @@ def _text_bytes(array: Any) -> int:
     return 8 * len(array) + (pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0)
 
 
-def _reading(path: Any) -> Any:
-    import pyarrow as pa
-
-    return reading(path, "a Parquet file", pa.ArrowException, OSError, UnicodeDecodeError)
-
-
 def write_parquet(
     path: Path, matrices: Mapping[str, RowStream], columns: Mapping[str, np.ndarray]
 ) -> None:
     """Stream vectors as fixed-size lists, and columns beside them, batch by batch."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     vectors = [
         pa.field(name, pa.list_(pa.from_numpy_dtype(stream.dtype), stream.dim), nullable=False)
         for name, stream in matrices.items()
@@ -180,7 +162,13 @@ def write_parquet(
     start = 0
     # A dictionary of values helps repeated strings; embeddings hardly repeat.
     with pq.ParquetWriter(path, schema, use_dictionary=list(columns)) as writer:
-        for sides in _side_by_side(batches, list(matrices)):
+        for sides in zip_longest(*batches, fillvalue=()):
+            if len({len(side) for side in sides}) > 1:
+                first, second, *_ = matrices
+                raise InputValueError(
+                    f"A Parquet file of pairs needs as many rows of {first!r} as of {second!r}. "
+                    "Write two files, or one .npz."
+                )
             stop = start + len(sides[0])
             arrays = [
                 pa.FixedSizeListArray.from_arrays(pa.array(side.ravel()), type=field.type)
@@ -195,19 +183,3 @@ def write_parquet(
                 arrays.append(array[start:stop])
             writer.write_batch(pa.record_batch(arrays, schema=schema))
             start = stop
-
-
-def _side_by_side(
-    batches: list[Iterator[np.ndarray]], names: list[str]
-) -> Iterator[tuple[np.ndarray, ...]]:
-    while True:
-        sides = [next(side, None) for side in batches]
-        present = tuple(side for side in sides if side is not None)
-        if not present:
-            return
-        if len(present) < len(sides) or len({len(side) for side in present}) > 1:
-            raise InputValueError(
-                f"A Parquet file of pairs needs as many rows of {names[0]!r} as of {names[1]!r}. "
-                "Write two files, or one .npz."
-            )
-        yield present

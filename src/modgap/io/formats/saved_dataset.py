@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modgap.core.checks import InputValueError
+from modgap.core.lazy import pa
 from modgap.core.limits import read_json
 from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import arrow_contents
@@ -65,8 +66,6 @@ def arrow_files(state: Path) -> list[Path]:
 
 def read_arrow(path: Path) -> TablePart:
     """A stream of record batches, mapped into memory and looked through."""
-    import pyarrow as pa
-
     file = SteadyFile(path)
     if not path.is_file():
         raise InputValueError(f"{path} must be an Arrow file, but it is none.")

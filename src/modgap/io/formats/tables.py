@@ -18,6 +18,7 @@ import numpy as np
 
 from modgap.core.checks import InputTypeError, InputValueError, first_line
 from modgap.core.door import as_numpy, is_picture
+from modgap.core.lazy import pa
 from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, is_list, null_rows, one_array
 from modgap.io._contents import EMBEDDING, Contents, listed
@@ -61,8 +62,6 @@ class TablePart(ArrowPart):
     """A table of Arrow; ``file`` is the file that it is a map of, if it is one."""
 
     def __init__(self, table: Any, path: Path, file: SteadyFile | None = None) -> None:
-        import pyarrow as pa
-
         columns = [_plain(one) for one in table.columns]
         plain = pa.Table.from_arrays(columns, names=table.column_names)
         self.table = plain.replace_schema_metadata(table.schema.metadata)
@@ -102,8 +101,6 @@ def _numbered(table: Any) -> dict[str, list[str]]:
 
     Columns that are all floats are one matrix, whatever they are called.
     """
-    import pyarrow as pa
-
     floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
     if len(floats) > 1 and len(floats) == len(table.column_names):
         groups = _by_prefix(floats)
@@ -147,8 +144,6 @@ def _side_by_side(table: Any, names: Sequence[str], source: Path) -> np.ndarray:
 
 def _plain(column: Any) -> Any:
     """A column without what few readers know: views, and lists that are called tensors."""
-    import pyarrow as pa
-
     if isinstance(column.type, pa.BaseExtensionType):
         stored = [chunk.storage for chunk in column.chunks]
         column = pa.chunked_array(stored, column.type.storage_type)
@@ -162,8 +157,6 @@ def _plain(column: Any) -> Any:
 
 def _as_arrow(given: Any, source: Path) -> Any:
     """The table of Arrow that it is, or can be read as."""
-    import pyarrow as pa
-
     readers: Mapping[str, Callable[[Any, Path], Any]] = {
         "datasets": _from_datasets,
         "pandas": _from_pandas,
@@ -191,8 +184,6 @@ def _as_arrow(given: Any, source: Path) -> Any:
 
 def _from_stream(given: Any) -> Any:
     """What gives a stream of Arrow's: a table, or one column."""
-    import pyarrow as pa
-
     try:
         return pa.table(given)
     except (pa.ArrowInvalid, TypeError):
@@ -202,8 +193,6 @@ def _from_stream(given: Any) -> Any:
 
 def _from_pandas(given: Any, source: Path) -> Any:
     """Column by column: one that Arrow cannot read does not matter where it is not needed."""
-    import pyarrow as pa
-
     if getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
         # Names of several levels are written side by side.
         names = ["_".join(map(str, n)) if isinstance(n, tuple) else str(n) for n in given.columns]
@@ -232,8 +221,6 @@ def _from_pandas(given: Any, source: Path) -> Any:
 
 
 def _pandas_column(values: Any) -> Any:
-    import pyarrow as pa
-
     if values.dtype == object:
         values = [as_numpy(v) if array_api_compat.is_torch_array(v) else v for v in values]
         first: Any = values[0] if values else None
@@ -250,8 +237,6 @@ def _pandas_column(values: Any) -> Any:
 
 def _from_datasets(given: Any, source: Path) -> Any:
     """A dataset of Hugging Face; pictures and sounds in it are left alone."""
-    import pyarrow as pa
-
     if isinstance(given, dict):
         names = list(given)
         raise InputTypeError(

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from modgap.core.checks import InputError, InputTypeError, InputValueError, first_line
+from modgap.core.lazy import pa
 from modgap.core.steady_file import ChangedFileError
 from modgap.io._contents import listed
 from modgap.io._matrices import BATCH_ROWS
@@ -19,7 +20,7 @@ from modgap.io.formats.saved_dataset import arrow_files, read_arrow, saved_split
 from modgap.io.formats.tables import TablePart
 from modgap.io.images import ImageError, ImageFolder, check_size
 from modgap.io.items.columns import Roles, label_of, plain_fields
-from modgap.io.items.item import Item, Opened, clean, join_files, merge_names, no_file
+from modgap.io.items.item import Opened, join_files, merge_names, no_file
 
 # Row groups kept in memory: threads that decode in order straddle at most two.
 _KEPT = 2
@@ -46,8 +47,6 @@ def _cells(part: _Table, column: str) -> list[Callable[[], Any]]:
 
     Those of a Parquet file come a row group at a time, and the last few groups are kept.
     """
-    import pyarrow as pa
-
     lock = Lock()
 
     @lru_cache(maxsize=_KEPT)
@@ -65,7 +64,7 @@ def _cells(part: _Table, column: str) -> list[Callable[[], Any]]:
         return values[row].as_py()
 
     chunks = part.table[column].chunks if isinstance(part, TablePart) else ()
-    sizes = part.group_rows() if isinstance(part, ParquetPart) else map(len, chunks)
+    sizes = part.group_rows if isinstance(part, ParquetPart) else map(len, chunks)
     return [partial(cell, piece, row) for piece, n in enumerate(sizes) for row in range(n)]
 
 
@@ -87,48 +86,41 @@ def _open(table: _Table, images: Path, split: str | None) -> Opened:
     )
     files = [*noted_images, *sounds]
     roles = Roles.of(table.schema.names, table.path, files=files, classes=classes)
-    nothing: list[Any] = [None] * table.n_rows
-
-    def column(name: str | None) -> list[Any]:
-        if name is None:
-            return nothing
-        with table.reading():
-            found = [value for array in table.values(name) for value in array.to_pylist()]
-        return _named(_whole(found, table), features.get(name, {}))
-
-    paths = column(roles.file) if roles.file and _is_text(table, roles.file) else nothing
-    names = column(roles.name) if paths is nothing else paths
-    said, labels, splits = column(roles.captions), column(roles.label), column(roles.split)
-    others = roles.others if names is paths else roles.without_name
+    # A column that names files says what the items are called.
+    is_path = roles.file is not None and _is_text(table, roles.file)
+    called, others = (roles.file, roles.others) if is_path else (roles.name, roles.without_name)
     small = [name for name in others if _is_small(table.schema.field(name).type)]
-    fields = {name: column(name) for name in small}
+    columns: dict[str | None, list[Any]] = {}
+    for name in (called, roles.captions, roles.label, roles.split, *small):
+        if name is not None:
+            with table.reading():
+                found = [value for array in table.values(name) for value in array.to_pylist()]
+            columns[name] = _named(_whole(found, table), features.get(name, {}))
     readers = _readers(table, roles.file, ImageFolder(images))
     where = f"{split}/{table.path.name}" if split else table.path.name
-    items = [
-        Item(
-            label_of(names[row]) or f"{where}/{row}",
-            clean(said[row] if isinstance(said[row], list) else [said[row]]),
-            label_of(splits[row]) or split or _split_of(table.path),
-            readers[row],
-            label_of(labels[row]),
-            plain_fields({name: values[row] for name, values in fields.items()}, small),
-            named=label_of(names[row]) is not None,
+    items = []
+    for row, read in enumerate(readers):
+        record = {name: values[row] for name, values in columns.items()}
+        name = label_of(record.get(called))
+        items.append(
+            roles.item(
+                record,
+                name or f"{where}/{row}",
+                split or _split_of(table.path),
+                read=read,
+                fields=plain_fields(record, small),
+                named=name is not None,
+            )
         )
-        for row in range(table.n_rows)
-    ]
-    return roles.kind(paths, sounds=sounds), items
+    return roles.kind(columns[called] if is_path else (), sounds=sounds), items
 
 
 def _is_text(table: _Table, column: str) -> bool:
-    import pyarrow as pa
-
     kind = table.schema.field(column).type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _readers(table: _Table, column: str | None, folder: ImageFolder) -> list[Callable[[], bytes]]:
-    import pyarrow as pa
-
     if column is None:
         return [no_file] * table.n_rows
     kind = table.schema.field(column).type
@@ -178,8 +170,6 @@ def _stored(value: Any, folder: ImageFolder, path: Path) -> bytes:
 
 def _is_small(kind: Any) -> bool:
     """Texts, numbers, and lists of texts: what can be kept beside an item."""
-    import pyarrow as pa
-
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         kind = kind.value_type

@@ -9,7 +9,7 @@ from typing import Any
 
 from modgap.core.checks import InputValueError
 from modgap.io._contents import listed
-from modgap.io.items.item import ItemKind
+from modgap.io.items.item import Item, ItemKind, clean
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 CAPTION_COLUMNS = ("captions", "caption", "text", "title", "sentences", "raw")
@@ -71,6 +71,19 @@ class Roles:
         """The other columns, where the items are called by one of them."""
         return tuple(other for other in self.others if other != self.name)
 
+    def item(
+        self, record: Mapping[str | None, Any], name: str, split: str | None, **more: Any
+    ) -> Item:
+        """The item of a row with its captions, label and split, else the ``split`` of its file."""
+        said = record.get(self.captions)
+        return Item(
+            name,
+            clean(said if isinstance(said, list) else [said]),
+            label_of(record.get(self.split)) or split,
+            label=label_of(record.get(self.label)),
+            **more,
+        )
+
     def kind(self, paths: Iterable[Any], *, sounds: Sequence[str] = ()) -> ItemKind:
         """What the files are, by the column's name or else by the first path that is stated."""
         if self.file is None:
@@ -90,19 +103,19 @@ def _first(known: Sequence[str], names: Sequence[str]) -> str | None:
     return next((name for name in known if name in names), None)
 
 
-def plain_fields(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def plain_fields(record: Mapping[Any, Any], names: Sequence[str]) -> dict[str, Any]:
     """The other fields of a record that can be kept: texts, numbers and lists of texts.
 
     >>> plain_fields({"fold": 1, "tags": ["a"], "box": {"x": 1}}, ["fold", "tags", "box"])
     {'fold': 1, 'tags': ['a']}
     """
-    return {name: record[name] for name in names if name in record and _is_plain(record[name])}
 
+    def is_plain(value: Any) -> bool:
+        if isinstance(value, list):
+            return all(isinstance(one, str) for one in value)
+        return isinstance(value, (str, int, float, bool))
 
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(one, str) for one in value)
-    return isinstance(value, (str, int, float, bool))
+    return {name: record[name] for name in names if is_plain(record.get(name))}
 
 
 def utf8(text: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from modgap.core.limits import parse_json
 from modgap.io._contents import reading
 from modgap.io.images import ImageFolder, home_of
 from modgap.io.items.columns import Roles, label_of, plain_fields, utf8
-from modgap.io.items.item import Item, ItemKind, Opened, clean, join_files, merge_names, no_file
+from modgap.io.items.item import ItemKind, Opened, join_files, merge_names, no_file
 
-Record = Mapping[str, Any]
+Record = Mapping[Any, Any]
 
 # Files that others name have an id of their own, which tells items with the same image apart.
 _IDS = ("corpus_id", "corpus-id", "query_id", "query-id")
@@ -167,8 +166,18 @@ def _open(
         own = path.parent
         near = [own, own / "images", own / "Images", own / "audio"]
         folder = ImageFolder(images or home_of(files[0], near))
-    make = partial(_item, path, roles, folder, path.stem if several else None)
-    items = [make(line, record) for line, record in rows]
+    items = []
+    for line, record in rows:
+        file, read = record.get(roles.file), no_file
+        ids = [*_IDS] if file else [*_IDS, roles.name]
+        name = next((found for one in ids if (found := label_of(record.get(one)))), None)
+        if folder is not None and isinstance(file, str) and file:
+            file = _relative(file, folder)
+            read = folder.reader(file, path)
+            name = name or file
+        fields = plain_fields(record, roles.others if roles.file else roles.without_name)
+        split = path.stem if several else None
+        items.append(roles.item(record, name or f"line {line}", split, read=read, fields=fields))
     return kind, merge_names(items, kind)
 
 
@@ -176,29 +185,6 @@ def _texts(rows: Sequence[tuple[int, Record]], name: str) -> list[str]:
     """What a column holds that can name a file."""
     held = (record.get(name) for _, record in rows)
     return [value for value in held if isinstance(value, str) and value]
-
-
-def _item(
-    path: Path, roles: Roles, folder: ImageFolder | None, split: str | None, line: int, record: Any
-) -> Item:
-    said = record.get(roles.captions) if roles.captions else None
-    file = record.get(roles.file) if roles.file else None
-    own_split = label_of(record.get(roles.split)) if roles.split else None
-    named = [record.get(name) for name in _IDS] + [record.get(roles.name or "")] * (not file)
-    name = next((found for one in named if (found := label_of(one))), None)
-    read: Callable[[], bytes] = no_file
-    if folder is not None and isinstance(file, str) and file:
-        file = _relative(file, folder)
-        read = folder.reader(file, path)
-        name = name or file
-    return Item(
-        name or f"line {line}",
-        clean(said if isinstance(said, list) else [said]),
-        own_split or split,
-        read,
-        label_of(record.get(roles.label)) if roles.label else None,
-        plain_fields(record, roles.others if roles.file else roles.without_name),
-    )
 
 
 def _relative(name: str, folder: ImageFolder) -> str:

@@ -3,68 +3,75 @@
 //   modgap.hits.column({names, title, notes, hits, others, act})   a column; `others` are the hits it is
 //       compared with ("new here", "was 1"), act(hit) may give a button
 //   modgap.hits.moved(hit, place, others)   "new here", "was 1" or null
-//   modgap.hits.named(names, hit)           its modality and row number
-//   modgap.hits.words(hit)                  its label, else its row number
+//   modgap.hits.query(names, hit, note)     the query of a search
+//   modgap.hits.results(query, columns)     all of it below each other
+//   modgap.hits.side(names, at)             the name of a modality with its mark
 //     hit {side, row, label, picture: Node or null, score: Node, match: true, false or null}
-(function (modgap) {
-  "use strict";
 
-  const { el } = modgap.dom;
-  const { format } = modgap.number;
-  const METRICS = { cosine: "cosine", inner_product: "inner product",
-    euclidean: "minus the squared Euclidean distance" };
+const { el } = modgap.dom;
+const { format } = modgap.number;
+const METRICS = { cosine: "cosine", inner_product: "inner product",
+  euclidean: "minus the squared Euclidean distance" };
 
-  const words = (hit) => hit.label ?? `row ${format(hit.row)}`;
+function side(names, at) {
+  return el("span", { class: "side" }, modgap.sides.mark(at), names[at]);
+}
 
-  function side(names, at) {
-    return el("span", { class: "side" }, modgap.sides.mark(at), names[at]);
-  }
+function named(names, hit) {
+  return el("p", { class: "item-name" }, side(names, hit.side), ` row ${format(hit.row)}`);
+}
 
-  function named(names, hit) {
-    return el("p", { class: "item-name" }, side(names, hit.side), ` row ${format(hit.row)}`);
-  }
+function moved(hit, place, others) {
+  if (!others) return null;
+  const before = others.findIndex((one) => one.side === hit.side && one.row === hit.row);
+  return before < 0 ? "new here" : before === place ? null : `was ${before + 1}`;
+}
 
-  function moved(hit, place, others) {
-    if (!others) return null;
-    const before = others.findIndex((one) => one.side === hit.side && one.row === hit.row);
-    return before < 0 ? "new here" : before === place ? null : `was ${before + 1}`;
-  }
+// How many of the results are of each modality.
+function shares(names, hits) {
+  const counts = names.map((_, at) => hits.filter((hit) => hit.side === at).length);
+  const bar = el("div", { class: "share", "aria-hidden": "true" }, counts.map((count, at) => {
+    const part = el("span", { class: `share-${modgap.sides.key(at)}` });
+    part.style.flexGrow = String(count);
+    return count ? part : null;
+  }));
+  return el("div", { class: "share-line" },
+    el("p", {}, names.map((_, at) => el("span", {}, side(names, at), ` ${counts[at]}`))), bar);
+}
 
-  // How many of the results are of each modality.
-  function shares(names, hits) {
-    const counts = names.map((_, at) => hits.filter((hit) => hit.side === at).length);
-    const bar = el("div", { class: "share", "aria-hidden": "true" }, counts.map((count, at) => {
-      const part = el("span", { class: `share-${modgap.sides.key(at)}` });
-      part.style.flexGrow = String(count);
-      return count ? part : null;
-    }));
-    return el("div", { class: "share-line" },
-      el("p", {}, names.map((_, at) => el("span", {}, side(names, at), ` ${counts[at]}`))), bar);
-  }
+function row(names, hit, place, others, act) {
+  const change = moved(hit, place, others);
+  return el("li", { class: hit.match ? "hit is-match" : "hit" },
+    el("span", { class: "hit-place", "aria-hidden": "true" }, place + 1),
+    hit.picture,
+    el("div", { class: "hit-body" }, named(names, hit),
+      hit.label === null ? null : el("p", { class: "item-label" }, hit.label),
+      el("p", { class: "hit-facts" }, hit.score,
+        hit.match ? el("strong", { class: "match" }, "✓ match") : null,
+        change ? el("span", { class: "moved" }, change) : null)),
+    act?.(hit) ?? null);
+}
 
-  function row(names, hit, place, others, act) {
-    const change = moved(hit, place, others);
-    return el("li", { class: hit.match ? "hit is-match" : "hit" },
-      el("span", { class: "hit-place", "aria-hidden": "true" }, place + 1),
-      hit.picture,
-      el("div", { class: "hit-body" }, named(names, hit),
-        hit.label === null ? null : el("p", { class: "item-label" }, hit.label),
-        el("p", { class: "hit-facts" }, hit.score,
-          hit.match ? el("strong", { class: "match" }, "✓ match") : null,
-          change ? el("span", { class: "moved" }, change) : null)),
-      act?.(hit) ?? null);
-  }
+function scores(metric) {
+  return `Score: ${METRICS[metric]}, larger is nearer.`;
+}
 
-  function scores(metric) {
-    return `Score: ${METRICS[metric]}, larger is nearer.`;
-  }
+function column({ names, title, notes, hits, others, act }) {
+  return el("div", { class: "results-column" }, el("h3", {}, title),
+    notes.map((note) => el("p", { class: "note" }, note)), shares(names, hits),
+    modgap.terms.rove(el("ol", { class: "hits" },
+      hits.map((hit, place) => row(names, hit, place, others, act)))));
+}
 
-  function column({ names, title, notes, hits, others, act }) {
-    return el("div", { class: "results-column" }, el("h3", {}, title),
-      notes.map((note) => el("p", { class: "note" }, note)), shares(names, hits),
-      modgap.terms.rove(el("ol", { class: "hits" },
-        hits.map((hit, place) => row(names, hit, place, others, act)))));
-  }
+function query(names, hit, note) {
+  return [hit.picture, el("div", {}, named(names, hit),
+    hit.label === null ? null : el("p", { class: "item-label" }, hit.label), note)];
+}
 
-  modgap.hits = { column, moved, named, words, side, scores };
-})((globalThis.modgap ??= {}));
+function results(asked, columns) {
+  return [el("h3", { class: "visually-hidden" }, "Results"),
+    el("div", { class: "asked" }, el("h4", {}, "The query"), el("div", { class: "item query" }, asked)),
+    el("div", { class: "columns" }, columns)];
+}
+
+modgap.hits = { column, moved, query, results, side, scores };

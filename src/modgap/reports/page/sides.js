@@ -7,37 +7,34 @@
 //   modgap.sides.key(i)              the name of its colour: x, y, s2 …
 //   modgap.sides.mark(i)             its mark, to stand before its name
 //   modgap.sides.list(names)         "image, text and audio"
-(function (modgap) {
-  "use strict";
 
-  const LETTERS = ["x", "y"];
-  const COLOURS = ["x", "y", "s2", "s3", "s4", "s5"];
-  const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-  const SYMBOLS = ["circle", "diamond", "square", "cross", "x", "circle-open"];
+const LETTERS = ["x", "y"];
+const COLOURS = ["x", "y", "s2", "s3", "s4", "s5"];
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const SYMBOLS = ["circle", "diamond", "square", "cross", "x", "circle-open"];
 
-  function of(one, key) {
-    return one[key ?? "sides"] ?? LETTERS.map((side) => one[key ? `${key}_${side}` : side]);
-  }
+function of(one, key) {
+  return one[key ?? "sides"] ?? LETTERS.map((side) => one[key ? `${key}_${side}` : side]);
+}
 
-  function path(one, i, key) {
-    if (one[key ?? "sides"]) return [key ?? "sides", i];
-    return [key ? `${key}_${LETTERS[i]}` : LETTERS[i]];
-  }
+function path(one, i, key) {
+  if (one[key ?? "sides"]) return [key ?? "sides", i];
+  return [key ? `${key}_${LETTERS[i]}` : LETTERS[i]];
+}
 
-  function look(i) {
-    const at = i % COLOURS.length;
-    return { colour: modgap.theme.colours()[COLOURS[at]], dash: DASHES[at], symbol: SYMBOLS[at] };
-  }
+function look(i) {
+  const at = i % COLOURS.length;
+  return { colour: modgap.theme.colours()[COLOURS[at]], dash: DASHES[at], symbol: SYMBOLS[at] };
+}
 
-  const key = (i) => COLOURS[i % COLOURS.length];
+const key = (i) => COLOURS[i % COLOURS.length];
 
-  function mark(i) {
-    return modgap.dom.el("i", { class: `mark ${key(i)}`, "aria-hidden": "true" });
-  }
+function mark(i) {
+  return modgap.dom.el("i", { class: `mark ${key(i)}`, "aria-hidden": "true" });
+}
 
-  function list(names) {
-    return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-  }
+function list(names) {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
 
-  modgap.sides = { of, path, look, key, mark, list };
-})((globalThis.modgap ??= {}));
+modgap.sides = { of, path, look, key, mark, list };

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, below
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import Setting
@@ -59,32 +59,17 @@ def remaining(run: Descent) -> float:
 
 def low_loss(where: str, run: Descent) -> Check:
     """That the loss ends near 0."""
-    return below(
-        f"{where} the loss falls below a hundredth of its start.",
-        float(run.loss[-1] / run.loss[0]),
-        SMALL,
-        "Descent stops at a loss that can be felt.",
-    )
+    return PAPER.below("loss_falls", float(run.loss[-1] / run.loss[0]), SMALL, where=where)
 
 
 def gap_stays(where: str, run: Descent) -> Check:
     """That some of the gap is left."""
-    return above(
-        f"{where} more than a tenth of the gap stays.",
-        remaining(run),
-        0.1,
-        "Descent aligns the modalities.",
-    )
+    return PAPER.above("gap_stays", remaining(run), 0.1, where=where)
 
 
 def gap_closes(where: str, left: float) -> Check:
     """That nothing of the gap is left."""
-    return below(
-        f"{where} less than a hundredth of the gap remains.",
-        left,
-        SMALL,
-        "A gap stays.",
-    )
+    return PAPER.below("gap_closes", left, SMALL, where=where)
 
 
 def _shots(run: Descent) -> list[dict[str, Any]]:
@@ -115,28 +100,10 @@ def fig3(setting: Setting) -> Outcome:
     checks = []
     for name in ("loss", "gradient"):
         checks += [
-            below(
-                f"With a gap the {name} is below a hundredth of that of crowded pairs.",
-                gap[name] / crowded[name],
-                SMALL,
-                "Pairs have to coincide.",
-            ),
-            below(
-                f"The {name} differs from that of coinciding pairs by less than a hundredth.",
-                abs(gap[name] / aligned[name] - 1),
-                SMALL,
-                "A gap is felt.",
-            ),
+            PAPER.below("gap_unlike_crowded", gap[name] / crowded[name], SMALL, name=name),
+            PAPER.below("gap_like_aligned", abs(gap[name] / aligned[name] - 1), SMALL, name=name),
         ]
-    checks.append(
-        above(
-            "Pairs that are not nearest neighbours of each other have over a hundred times the "
-            "loss of pairs with a gap.",
-            mistaken / gap["loss"],
-            100,
-            "The loss is near 0 whatever the neighbours.",
-        )
-    )
+    checks.append(PAPER.above("mistaken_loss_large", mistaken / gap["loss"], 100))
     return Outcome(measured, checks, {"arrangements": arrangements})
 
 
@@ -166,29 +133,14 @@ def fig4(setting: Setting) -> Outcome:
         checks += [
             low_loss(words, run),
             gap_stays(words, run),
-            below(
-                f"{words} the mean absolute cosine of centred rows to the gap falls below a "
-                "hundredth of its start.",
-                float(cosine[-1] / cosine[0]),
-                SMALL,
-                "The gap is not orthogonal to the rows.",
-            ),
+            PAPER.below("becomes_orthogonal", float(cosine[-1] / cosine[0]), SMALL, words=words),
         ]
     measured |= {
         "pairs, many": n,
         "gap, many pairs": many.gap_distance[-1],
         "loss, many pairs": many.loss[-1],
     }
-    checks.append(
-        below(
-            "Hundreds of pairs on the sphere in R³, as sec. H.1 has them, come below a hundredth "
-            "of their first loss, too.",
-            float(many.loss[-1] / many.loss[0]),
-            SMALL,
-            "So many points in R³ lie too close together for that.",
-            about="paper",
-        )
-    )
+    checks.append(PAPER.below("hundreds_on_sphere", float(many.loss[-1] / many.loss[0]), SMALL))
     return Outcome(measured, checks, {"plane": _shots(plane), "sphere": _shots(sphere)})
 
 
@@ -220,46 +172,15 @@ def fig5(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            above(
-                "S_i falls with the distance to the other modality, by rank correlation, more than "
-                "by chance.",
-                order,
-                by_chance(n),
-                "S_i does not depend on the distance.",
-            ),
+            PAPER.above("assignments_fall_with_distance", order, by_chance(n)),
             *(
-                below(
-                    f"The first step shrinks the variance of {side} along the gap.",
-                    rate,
-                    otherwise="The variance along the gap grows.",
-                )
+                PAPER.below("first_step_shrinks", rate, side=side)
                 for side, rate in (("X", step.variance_rate_x), ("Y", step.variance_rate_y))
             ),
-            below(
-                "By t = 25 the variance along the gap over that across it is below its start.",
-                float(both[25] / both[0]),
-                1.0,
-                "Training does not start by shrinking it.",
-            ),
-            below(
-                "By t = 100 it is below a tenth of its start.",
-                float(both[-1] / both[0]),
-                0.1,
-                "Variance along the gap stays.",
-            ),
-            above(
-                "In tight clusters the first step lies along the gap more than random directions "
-                "do, by mean cosine.",
-                tighter.mean_cosine,
-                2 / np.pi,
-                "The first step has nothing to do with the gap.",
-            ),
-            below(
-                "Ten times tighter clusters make the error of eq. 24 smaller, relative to S_i − 1.",
-                error / _error_of_eq_24(tight),
-                1.0,
-                "Eq. 24 does not hold in the limit.",
-            ),
+            PAPER.below("variance_falls_by_25", float(both[25] / both[0]), 1.0),
+            PAPER.below("variance_falls_by_100", float(both[-1] / both[0]), 0.1),
+            PAPER.above("first_step_along_gap", tighter.mean_cosine, 2 / np.pi),
+            PAPER.below("tighter_smaller_error", error / _error_of_eq_24(tight), 1.0),
         ],
         {
             "pull": np.stack([Y[:, 1], step.assignments_y], axis=1),
@@ -309,18 +230,8 @@ def fig11(setting: Setting) -> Outcome:
         [
             gap_closes("On the sum over pairs", remaining(run)),
             low_loss("There", run),
-            above(
-                "S_i is larger near the centre than farther out, on average.",
-                inner - outer,
-                otherwise="Rows near the centre are not pushed away first.",
-            ),
-            below(
-                "On eq. 6 with its 1/N, at the printed rate, 5,000 steps close the gap, too.",
-                remaining(printed),
-                SMALL,
-                "The gap stays where it was.",
-                about="paper",
-            ),
+            PAPER.above("centre_feels_more", inner - outer),
+            PAPER.below("printed_rate_closes", remaining(printed), SMALL),
         ],
         {
             "pull": np.stack([Y[:, 0], pull], axis=1),

@@ -12,7 +12,7 @@ from modgap.datasets import load_digits
 from modgap.evaluation.significance import compare
 from modgap.measures import gap_orthogonality, linear_separability
 from modgap.measures.projection import projection
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     NeighbourTask,
@@ -45,14 +45,7 @@ def fig1(setting: Setting) -> Outcome:
         drawn = projection(found.X, found.Y, dims=3)
         apart = linear_separability(drawn.x, drawn.y, seed=setting.seed).all_features
         measured[f"held-out accuracy of a plane in 3 components, {found.name}"] = apart
-        checks.append(
-            check(
-                f"{found.name}: in three principal components no held-out row lies on the wrong "
-                "side of a plane.",
-                apart == 1,
-                "Some images lie among the texts.",
-            )
-        )
+        checks.append(PAPER.check("planes_tell_apart", apart == 1, name=found.name))
         if len(components) < 2:
             components[found.name] = {"x": drawn.x[:, :2], "y": drawn.y[:, :2]}
     for task in worded:
@@ -67,14 +60,7 @@ def fig1(setting: Setting) -> Outcome:
         }
         if task.judged:
             measured["loss of accuracy by wording"] = abs(right.difference.value)
-            checks.append(
-                above(
-                    f"{task.name}: images are taken for another class when only the wording "
-                    "changes.",
-                    changed,
-                    otherwise="Every image keeps its class.",
-                )
-            )
+            checks.append(PAPER.above("wording_changes_class", changed, name=task.name))
     picture = {"components": components, **_misread(setting)}
     return Outcome(measured, checks, picture, on([*paired, *worded]))
 
@@ -115,6 +101,7 @@ def fig2(setting: Setting) -> Outcome:
     judged = [task for task in found if task.judged]
     hits = {task.name: task.hits(MOVED, task.gap) for task in found}
     halves = {task.name: _halves(task, setting.seed) for task in judged}
+    gains = {task.name: _gain_inside(hits[task.name], halves[task.name]) for task in judged}
     best = {name: MOVED[int(np.argmax(each.mean(axis=1)))] for name, each in hits.items()}
     measured: dict[str, Number] = {
         "one best amount for all": "yes" if len({best[t.name] for t in judged}) == 1 else "no",
@@ -126,23 +113,11 @@ def fig2(setting: Setting) -> Outcome:
             accuracy = hits[task.name][MOVED.index(amount)].mean()
             measured[f"accuracy {words}, {task.name}"] = accuracy
     checks = [
-        above(
-            f"{task.name}: the best amount of one half of the queries beats both ends of the "
-            "sweep on the other.",
-            task.mean(_gain_inside(hits[task.name], halves[task.name])),
-            otherwise="Accuracy rises, or falls, throughout as the gap closes.",
-        )
+        PAPER.above("inside_beats_both_ends", task.mean(gains[task.name]), name=task.name)
         for task in judged
     ]
     if len(judged) > 1:
-        checks.append(
-            above(
-                "Some task is better off with an amount of its own than with the best common one, "
-                "both chosen on the other half of the queries.",
-                _own_amount(judged, hits, halves),
-                otherwise="One amount serves all tasks as well.",
-            )
-        )
+        checks.append(PAPER.above("own_amount_helps", _own_amount(judged, hits, halves)))
     lines = {name: each.mean(axis=1) for name, each in hits.items()}
     classes = [task.name for task in found if len(task.candidates) < len(task.queries)]
     zero_shot = {name: line for name, line in lines.items() if name in classes}
@@ -232,15 +207,7 @@ def fig13(setting: Setting) -> Outcome:
                 ),
             }
             if each.name in judged:
-                checks.append(
-                    below(
-                        f"{name}: the mean absolute cosine to the gap is below that to random "
-                        "directions.",
-                        cosines,
-                        chance,
-                        "The gap is no more orthogonal to the rows than a random direction.",
-                    )
-                )
+                checks.append(PAPER.below("orthogonal_beyond_chance", cosines, chance, name=name))
         data[each.name] = {
             "edges": histograms.x.edges,
             "counts": {"images": histograms.x.counts, "texts": histograms.y.counts},

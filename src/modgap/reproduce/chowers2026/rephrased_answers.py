@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
 from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
@@ -44,15 +42,8 @@ def fig10(setting: Setting) -> Outcome:
         "p-value of that change": gain.p_value,
     }
     checks: list[Check] = [
-        consistent(
-            f"{NAME}: the clean accuracy is the same at every amount.",
-            np.ptp(found.clean) == 0,
-        ),
-        above(
-            f"{NAME}: the accuracy under rephrasing rises when the gap is closed.",
-            gain.difference,
-            otherwise="Closing does not help against another wording.",
-        ),
+        PAPER.check("questions_clean_same", np.ptp(found.clean) == 0, name=NAME),
+        PAPER.above("questions_rise", gain.difference, name=NAME),
     ]
     lines = {"clean": found.clean, "rephrased": found.rephrased}
     return Outcome(
@@ -62,43 +53,8 @@ def fig10(setting: Setting) -> Outcome:
 
 def _rephrased(setting: Setting, model: ModelData, data: AOKVQA) -> RephrasedChoice:
     """The questions that have a photograph and answers in other words, swept over the gap."""
-    X, which = model.rows(data.images)
-    row_of = {int(item): row for row, item in enumerate(which)}
-    kept = [
-        k for k in range(len(data)) if data.direct_answers[k] and int(data.image_of[k]) in row_of
-    ]
-    if not kept:
-        raise NotAtHand(
-            f"No question of {data.source} has direct_answers and a photograph that can be read. "
-            "Download A-OKVQA v1.0 and COCO's val2017."
-        )
-    wrong = _wrong_answers(data, kept, WRONG_IN_FULL if setting.full else WRONG, setting.seed)
-    answers: dict[str, list[tuple[str, ...]]] = {
-        "texts": [data.choices[k] for k in kept],
-        "right": [tuple(dict.fromkeys(data.direct_answers[k])) for k in kept],
-        "wrong": wrong,
-    }
-    rows = {name: data.embedded(kept, own, model.texts) for name, own in answers.items()}
-    task = rephrased_choice_task(
-        X,
-        rows["texts"],
-        data.correct[kept],
-        rows["right"],
-        rows["wrong"],
-        image_of=[row_of[int(data.image_of[k])] for k in kept],
-        draws=DRAWS_IN_FULL if setting.full else DRAWS,
-        seed=setting.seed,
-    )
+    wrong = WRONG_IN_FULL if setting.full else WRONG
+    inputs = model.inputs(data, rephrase=True, wrong_answers=wrong, seed=setting.seed)
+    draws = DRAWS_IN_FULL if setting.full else DRAWS
+    task = rephrased_choice_task(**inputs, draws=draws, seed=setting.seed)
     return rephrased_choice(task, amounts=AMOUNTS, progress=setting.steps("questions"))
-
-
-def _wrong_answers(data: AOKVQA, kept: list[int], count: int, seed: int) -> list[tuple[str, ...]]:
-    """Answers of the whole bank that are wrong for each question, drawn."""
-    bank: list[str] = sorted({answer for choices in data.choices for answer in choices})
-    rng = np.random.default_rng([seed, 3])
-    found: list[tuple[str, ...]] = []
-    for k in kept:
-        right: set[Any] = {data.choices[k][int(data.correct[k])], *data.direct_answers[k]}
-        own = [bank[place] for place in rng.permutation(len(bank)) if bank[place] not in right]
-        found.append(tuple(own[:count]))
-    return found

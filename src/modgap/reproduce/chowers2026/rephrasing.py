@@ -12,7 +12,7 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation.robustness import noise_correlation
 from modgap.evaluation.significance import compare
-from modgap.reproduce.checks import Check, above, below, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
 from modgap.reproduce.chowers2026.neighbour_tasks import (
@@ -66,23 +66,9 @@ def fig10(setting: Setting) -> Outcome:
         if task.judged:
             measured["clean accuracy changed by closing"] = float(np.ptp(lines["clean"]))
             checks += [
-                consistent(
-                    f"{task.name}: among four classes the clean accuracy is the same at every "
-                    "amount.",
-                    np.ptp(lines["clean"]) == 0,
-                ),
-                above(
-                    f"{task.name}: among four classes the accuracy under rephrasing rises when the "
-                    "gap is closed.",
-                    gain,
-                    otherwise="Closing does not help against another wording.",
-                ),
-                above(
-                    f"{task.name}: it rises among the same four classes, too, where only the "
-                    "wording is another.",
-                    only,
-                    otherwise="Closing does not help against another wording.",
-                ),
+                PAPER.check("four_clean_same", np.ptp(lines["clean"]) == 0, name=task.name),
+                PAPER.above("four_rise", gain, name=task.name),
+                PAPER.above("same_four_rise", only, name=task.name),
             ]
         every: dict[str, np.ndarray] = {}
         for words, threshold in READINGS.items():
@@ -161,19 +147,10 @@ def _all_classes(
         ).p_value,
     }
     checks = [
-        below(
-            f"{task.name}: among all classes closing costs less than 0.01 of clean accuracy "
-            f"({words}).",
-            task.mean(-changes["clean"]),
-            NEGLIGIBLE,
-            "Closing costs accuracy.",
+        PAPER.below(
+            "all_clean_kept", task.mean(-changes["clean"]), NEGLIGIBLE, name=task.name, words=words
         ),
-        above(
-            f"{task.name}: among all classes the accuracy in another wording rises when the gap is "
-            f"closed ({words}).",
-            task.mean(changes["rephrased"]),
-            otherwise="Closing does not help against another wording.",
-        ),
+        PAPER.above("all_rise", task.mean(changes["rephrased"]), name=task.name, words=words),
     ]
     lines = {f"{of}, {words}": each.mean(axis=1) for of, each in hits.items()}
     return measured, checks, lines
@@ -215,13 +192,7 @@ def fig15(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            above(
-                "d(C) is nearer to 1 than to what shuffled coordinates give, for every change of "
-                "wording.",
-                found[lowest],
-                (1 + chance[lowest]) / 2,
-                "Coordinates change independently of each other.",
-            ),
+            PAPER.above("correlated_changes", found[lowest], (1 + chance[lowest]) / 2),
         ],
         {
             "bars": {**bars, "shuffled": chance[lowest]},

@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap.evaluation import Robustness
 from modgap.evaluation.noise import Gaussian, Laplace, Rademacher, Uniform, UniformQuantiser
-from modgap.reproduce.checks import Check, above, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     AMOUNTS,
@@ -53,10 +53,10 @@ def fig7(setting: Setting) -> Outcome:
         stayed = np.array([near < far for near, far in squares], dtype=float)
         drawn[name] = (gaps[at], stayed.mean(axis=1))
         checks.append(
-            above(
-                f"Every step nearer raises the share of draws that keep the text: {name}.",
+            PAPER.above(
+                "nearer_keeps_more",
                 least([mean_interval(stayed[k] - stayed[k + 1]) for k in range(len(at) - 1)]),
-                otherwise="A farther query keeps its text as often.",
+                name=name,
             )
         )
     farthest = max(np.abs(np.array(kept[name])[at] - drawn[name][1]).max() for name in kept)
@@ -73,12 +73,7 @@ def fig7(setting: Setting) -> Outcome:
     }
     # A few standard errors of a share of one half.
     allowed = 4 * 0.5 / draws**0.5
-    checks.append(
-        consistent(
-            "Formula and draws agree within four standard errors.",
-            farthest < allowed,
-        )
-    )
+    checks.append(PAPER.check("formula_as_drawn", farthest < allowed))
     return Outcome(
         measured,
         checks,
@@ -116,9 +111,7 @@ def fig8(setting: Setting) -> Outcome:
             measured[f"robustness when closed, {task.name}, {name}"] = sweep.share[CLOSED]
         if task.judged:
             checks += [
-                consistent(  # theorem 3.5, which leaves nothing to be found
-                    f"{task.name}: accuracy is the same at every amount.", np.ptp(accuracy) == 0
-                ),
+                PAPER.check("accuracy_same", np.ptp(accuracy) == 0, name=task.name),
                 *rises(task, found, "at every noise"),
             ]
         data[task.name] = {
@@ -150,22 +143,9 @@ def _rise_checks(
     name: str, where: str, helped: Interval, harmed: Interval, slope: Interval
 ) -> list[Check]:
     return [
-        above(
-            f"{name}: closing the gap keeps more neighbours, {where}.",
-            helped,
-            otherwise="As many neighbours stay, or fewer.",
-        ),
-        above(
-            f"{name}: widening it keeps fewer, {where}.",
-            harmed,
-            otherwise="As many neighbours stay, or more.",
-        ),
-        above(
-            f"{name}: robustness rises with the amount closed, as a line through all amounts "
-            f"has it, {where}.",
-            slope,
-            otherwise="Robustness stays, or falls.",
-        ),
+        PAPER.above("closing_keeps_more", helped, name=name, where=where),
+        PAPER.above("widening_keeps_fewer", harmed, name=name, where=where),
+        PAPER.above("robustness_rises", slope, name=name, where=where),
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.reproduce.checks import above, below
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.descent import (
     clusters,
@@ -48,12 +47,7 @@ def fig16(setting: Setting) -> Outcome:
         [
             low_loss("On the sphere in R⁵¹²", run),
             gap_stays("There", run),
-            below(
-                "The mean absolute cosine to it is below that of random directions.",
-                cosine,
-                (2 / np.pi / DIMENSION) ** 0.5,
-                "The gap is no more orthogonal to the rows than a random direction.",
-            ),
+            PAPER.below("orthogonal_to_remaining", cosine, (2 / np.pi / DIMENSION) ** 0.5),
         ],
         {
             "steps": run.steps,
@@ -109,30 +103,10 @@ def fig17(setting: Setting) -> Outcome:
                 max(end for t, end in wide.items() if t >= 1) / starts[widest],
             ),
             gap_closes("At τ = 10 in R²⁵⁶", remaining(hot)),
-            below(
-                "There the farthest pair ends within a hundredth of its first distance.",
-                farthest_pair(hot) / apart,
-                0.01,
-                "Pairs are not aligned.",
-            ),
-            above(
-                "Up to τ = 0.1 more than half of the gap stays, in R⁶⁴.",
-                min(cold) / starts[widest],
-                0.5,
-                "Low temperatures close the gap, too.",
-            ),
-            below(
-                "Where no gap is put in, that of the draw does not grow, at any temperature.",
-                max(left[none]) / starts[none],
-                1.0,
-                "A gap appears by itself.",
-            ),
-            below(
-                "At τ = 100 and the printed rate the gap changes by less than a hundredth.",
-                abs(remaining(still) - 1),
-                0.01,
-                "High temperatures move the rows at that rate, too.",
-            ),
+            PAPER.below("farthest_pair_aligned", farthest_pair(hot) / apart, 0.01),
+            PAPER.above("cold_gap_stays", min(cold) / starts[widest], 0.5),
+            PAPER.below("no_gap_appears", max(left[none]) / starts[none], 1.0),
+            PAPER.below("hot_slow_moves_little", abs(remaining(still) - 1), 0.01),
         ],
         {
             "warm_steps": warm.steps[1:],

@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap.corrections.correctors import Threshold
 from modgap.evaluation.noise import Noise
-from modgap.reproduce.checks import Check, above, below, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     NeighbourTask,
@@ -118,33 +118,16 @@ def fig18(setting: Setting) -> Outcome:
 
 def _trade(task: NeighbourTask, swept: Swept, words: str) -> list[Check]:
     """What the caption says of the printed threshold and of larger ones."""
+    of, asked = {"name": task.name, "words": words}, swept.asked
+    robuster, closed_more = swept.gain[LARGER] - swept.gain[CHOSEN], np.diff(swept.closed)
     return [
-        below(
-            f"{task.name}: at ε = 5 % less than 0.01 of accuracy is lost ({words}).",
-            task.mean(swept.lost[CHOSEN]),
-            NEGLIGIBLE,
-            "Closing costs accuracy.",
+        PAPER.below("epsilon_loses_little", task.mean(swept.lost[CHOSEN]), NEGLIGIBLE, **of),
+        PAPER.above(
+            "epsilon_gains_more", asked.mean(swept.gain[CHOSEN] - swept.asked_lost[CHOSEN]), **of
         ),
-        above(
-            f"{task.name}: at ε = 5 % robustness gains more than accuracy loses ({words}).",
-            swept.asked.mean(swept.gain[CHOSEN] - swept.asked_lost[CHOSEN]),
-            otherwise="Closing costs more than it gains.",
-        ),
-        above(
-            f"{task.name}: a larger ε, 20 %, gains more robustness than 5 % ({words}).",
-            swept.asked.mean(swept.gain[LARGER] - swept.gain[CHOSEN]),
-            otherwise="Closing more does not help more.",
-        ),
-        below(
-            f"{task.name}: it, too, costs less than 0.01 of accuracy ({words}).",
-            task.mean(swept.lost[LARGER]),
-            NEGLIGIBLE,
-            "Closing more costs accuracy.",
-        ),
-        consistent(
-            f"{task.name}: a larger ε closes more of the gap ({words}).",
-            np.all(np.diff(swept.closed) >= -1e-6),
-        ),
+        PAPER.above("larger_epsilon_gains_more", asked.mean(robuster), **of),
+        PAPER.below("larger_epsilon_loses_little", task.mean(swept.lost[LARGER]), NEGLIGIBLE, **of),
+        PAPER.check("larger_epsilon_closes_more", np.all(closed_more >= -1e-6), **of),
     ]
 
 
@@ -174,19 +157,10 @@ def fig19(setting: Setting) -> Outcome:
                 f"thresholds worth it, {where}": _listed(worth),
                 f"thresholds worth it, σ² = 0.01, {where}": _listed(there),
             }
+            of, best = {"name": task.name, "words": words}, best_of_other_half(there, setting.seed)
             checks += [
-                above(
-                    f"{task.name}: at ε = 5 % robustness gains more than recall@1 loses, over "
-                    f"three noises ({words}).",
-                    swept.asked.mean(worth[CHOSEN]),
-                    otherwise="Closing costs more than it gains.",
-                ),
-                above(
-                    f"{task.name}: the same at σ² = 0.01, at the threshold that is best on the "
-                    f"other half of the queries ({words}).",
-                    swept.asked.mean(best_of_other_half(there, setting.seed)),
-                    otherwise="At no threshold does robustness gain more than recall@1 loses.",
-                ),
+                PAPER.above("recall_gains_more", swept.asked.mean(worth[CHOSEN]), **of),
+                PAPER.above("recall_gains_more_somewhere", swept.asked.mean(best), **of),
             ]
             data[where] = {
                 "recall@1 lost": swept.lost.mean(axis=1),

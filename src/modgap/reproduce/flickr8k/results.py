@@ -13,7 +13,6 @@ import numpy as np
 
 from modgap.core.checks import InputValueError
 from modgap.core.files import write_text
-from modgap.reproduce.flickr8k.methods import Recipe
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.cone_initialisations import compare_cones
 
@@ -112,24 +111,6 @@ def read_runs(path: Path = PRETRAINED) -> Runs:
             "python -m modgap.reproduce.flickr8k --gather writes such a file."
         ) from error
     return Runs(found)
-
-
-def run_file(run: Mapping[str, Any]) -> str:
-    """The name of a run's file."""
-    if run["recipe"] == FIRST:
-        return f"first-steps-{run['rate']:g}.json"
-    if "seed" not in run:
-        return f"{run['recipe'].partition(' ')[0]}.json"  # of all seeds together
-    return f"{Recipe(run['recipe']).file}-{run['seed']}.json"
-
-
-def scatter_runs(path: Path, folder: Path) -> str:
-    """Put the runs of a gathered file below a folder, each in its own, where there is none yet."""
-    runs = [run for found in read_runs(path).runs.values() for run in found]
-    new = [run for run in runs if not (folder / run_file(run)).exists()]
-    for run in new:
-        write_text(folder / run_file(run), json.dumps(run, ensure_ascii=False) + "\n")
-    return f"{len(new)} runs taken from {path}"
 
 
 def gather_runs(folder: Path, path: Path) -> str:

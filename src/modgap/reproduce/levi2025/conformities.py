@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap.measures import blur, conformity, conformity_difference, estimated_conformity
 from modgap.measures.conformity import EstimatedConformity
-from modgap.reproduce.checks import Check, above, below, check, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
@@ -38,9 +38,10 @@ def fig7(setting: Setting) -> Outcome:
         "off the origin": (shifted, expected.expected_shifted),
     }
     measured: dict[str, Number] = {"draws": expected.n, "dimension": expected.dimension}
-    data, apart, spread = {}, {}, {}
+    data, apart, spread, errors = {}, {}, {}, []
     for where, (sphere, wanted) in spheres.items():
         groups = {"to the mean": sphere.to_mean, "to the least typical row": sphere.to_outlier}
+        errors.append(abs(sphere.to_mean.mean() - wanted))
         apart[where] = float(sphere.to_mean.mean() - sphere.to_outlier.mean())
         spread[where] = float(np.mean([values.std() for values in groups.values()]))
         measured |= {
@@ -53,33 +54,14 @@ def fig7(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            below(
-                "Around the origin both distributions lie together: their means are apart by less "
-                "than a standard deviation.",
-                apart["around the origin"],
-                spread["around the origin"],
-                "the mean is clearly more similar to the rows than the least typical row is",
+            PAPER.below(
+                "around_origin_together", apart["around the origin"], spread["around the origin"]
             ),
-            above(
-                "Off the origin they lie apart: by more than a standard deviation.",
-                apart["off the origin"],
-                spread["off the origin"],
-                "the mean is hardly more similar to the rows than the least typical row is",
+            PAPER.above("off_origin_apart", apart["off the origin"], spread["off the origin"]),
+            PAPER.above(
+                "off_origin_every_row", float(shifted.to_mean.min() - shifted.to_outlier.mean())
             ),
-            above(
-                "Off the origin every row is more similar to the mean than the average row is to "
-                "the least typical one.",
-                float(shifted.to_mean.min() - shifted.to_outlier.mean()),
-                otherwise="some rows are as far from the mean as others from the least typical one",
-            ),
-            consistent(
-                "The mean cosine to the mean is what centre, dimension and number of rows imply, "
-                "within 0.01.",
-                all(
-                    abs(sphere.to_mean.mean() - wanted) < 0.01
-                    for sphere, wanted in spheres.values()
-                ),
-            ),
+            PAPER.check("blur_as_implied", all(error < 0.01 for error in errors)),
         ],
         data,
     )
@@ -93,12 +75,13 @@ def fig9(setting: Setting) -> Outcome:
     return joined([found, *made_up], found.on)
 
 
-def _estimated(rows: RowSet, after: str) -> Outcome:
+def _estimated(rows: RowSet) -> Outcome:
     """How well the cosine to the mean stands in for the conformity, and its factor."""
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     data = {}
     for side, A in rows.sides.items():
+        of = {"side": side, "name": rows.name}
         found, fit = estimated_conformity(A), shell_conformity(A)
         common, cosines = np.asarray(conformity(A)), np.asarray(found.values)
         n = len(A)
@@ -109,29 +92,17 @@ def _estimated(rows: RowSet, after: str) -> Outcome:
         errs = np.abs(factor / fit.predicted - 1)
         lengths = np.linalg.norm(A, axis=1)
         measured |= {
-            f"Pearson, {side}{after}": found.pearson,
-            f"slope, {side}{after}": found.slope,
-            f"intercept, {side}{after}": found.intercept,
-            f"slope by proposition 1, {side}{after}": 1 / found.predicted,
-            f"A fitted over A predicted, {side}{after}": fit.fitted / fit.predicted,
-            f"spread of the lengths over their mean, {side}{after}": float(
-                lengths.std() / lengths.mean()
-            ),
+            f"Pearson, {side}": found.pearson,
+            f"slope, {side}": found.slope,
+            f"intercept, {side}": found.intercept,
+            f"slope by proposition 1, {side}": 1 / found.predicted,
+            f"A fitted over A predicted, {side}": fit.fitted / fit.predicted,
+            f"spread of the lengths over their mean, {side}": float(lengths.std() / lengths.mean()),
         }
         checks += [
-            above(
-                "The cosine to the mean goes with the conformity by a Pearson correlation of the "
-                f"printed 0.9998 or more ({side}, {rows.name}).",
-                _drawn_pearson(common, cosines),
-                PRINTED_PEARSON,
-                "the lengths of the rows, which the cosine to the mean weighs, spoil it",
-            ),
-            below(
-                "Conformity is the A of the proof times the cosine: it errs by less than no factor "
-                f"would ({side}, {rows.name}).",
-                around(errs[0], errs[1:]),
-                abs(fit.fitted - 1),
-                "the conformity is as near to the cosine itself",
+            PAPER.above("printed_pearson", _drawn_pearson(common, cosines), PRINTED_PEARSON, **of),
+            PAPER.below(
+                "conformity_is_a_cosine", around(errs[0], errs[1:]), abs(fit.fitted - 1), **of
             ),
         ]
         data[f"{rows.name}, {side}"] = _line(A, found)
@@ -165,17 +136,15 @@ def _made_up_shell(setting: Setting, side: str, done: int) -> Outcome:
             f"slope of a made-up shell, {side}": found.slope,
         },
         [
-            check(
-                f"The printed slope of {side} is what proposition 1 gives for the printed offset, "
-                "to its last digit.",
+            PAPER.check(
+                "printed_slope",
                 ends[0] - 5e-4 <= published <= ends[1] + 5e-4,
-                f"{ends[0]:.3f} to {ends[1]:.3f}, where {published} is printed",
-                about="paper",
+                side=side,
+                low=ends[0],
+                high=ends[1],
+                published=published,
             ),
-            consistent(
-                f"On a made-up thin shell C = A·cos with the A of the proof, within 1 % ({side}).",
-                abs(fit.fitted / fit.predicted - 1) < 0.01,
-            ),
+            PAPER.check("shell_as_proved", abs(fit.fitted / fit.predicted - 1) < 0.01, side=side),
         ],
         {f"made up, {side}": _line(rows, found)},
     )
@@ -207,7 +176,7 @@ def fig10(setting: Setting) -> Outcome:
     return replace(found, data={"sets": drawn})
 
 
-def _pairs(rows: RowSet, after: str) -> Outcome:
+def _pairs(rows: RowSet) -> Outcome:
     """The conformities of both sides, and how they go together in the pairs."""
     from scipy.stats import ks_2samp
 
@@ -221,33 +190,28 @@ def _pairs(rows: RowSet, after: str) -> Outcome:
     apart, n = float(ks_2samp(image, text).statistic), len(image)
     return Outcome(
         {
-            f"rank correlation in the pairs{after}": rank_correlation(image, text),
+            "rank correlation in the pairs": rank_correlation(image, text),
             **{
-                f"share of pairs in which {said}{after}": float(hits.mean())
+                f"share of pairs in which {said}": float(hits.mean())
                 for said, hits in crossed.items()
             },
-            f"standard deviation of the difference{after}": float(
+            "standard deviation of the difference": float(
                 conformity_difference(rows.X, rows.Y).std()
             ),
-            f"mean conformity of the images{after}": float(image.mean()),
-            f"mean conformity of the texts{after}": float(text.mean()),
-            f"largest distance of the distributions (Kolmogorov–Smirnov){after}": apart,
+            "mean conformity of the images": float(image.mean()),
+            "mean conformity of the texts": float(text.mean()),
+            "largest distance of the distributions (Kolmogorov–Smirnov)": apart,
         },
         [
             *(
-                above(
-                    f"It happens that {said}, each by its quarter ({rows.name}).",
+                PAPER.above(
+                    "crossed_pairs_happen",
                     drawn_rows(lambda hit: float(hit.mean()), hits.astype(float)),
-                    otherwise="common images have no unusual texts, nor the other way round",
+                    said=said,
+                    name=rows.name,
                 )
                 for said, hits in crossed.items()
             ),
-            above(
-                "The two distributions are farther apart than two samples of one in 99 % of all "
-                f"cases (Kolmogorov–Smirnov, {rows.name}).",
-                apart,
-                KOLMOGOROV * (2 / n) ** 0.5,
-                "both sides are distributed alike",
-            ),
+            PAPER.above("distributions_apart", apart, KOLMOGOROV * (2 / n) ** 0.5, name=rows.name),
         ],
     )

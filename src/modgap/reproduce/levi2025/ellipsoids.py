@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from modgap.measures import estimated_conformity, linear_separability
-from modgap.reproduce.checks import Check, below, check, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.drawing import some
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER, resampled
@@ -46,26 +46,17 @@ def sketch(
 ) -> Outcome:
     """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features
-    off = offsets(rows, "")
+    off = offsets(rows)
     to_mean = {side: estimated_conformity(A).values for side, A in of_pictures.items()}
     ranks = {
         side: resampled.drawn_rows(rank_correlation, values, rare)
         for side, values in to_mean.items()
     }
     checks: list[Check] = [
-        check(
-            "The modalities are linearly separable on rows that the classifier has not seen.",
-            told == 1,
-            "some rows lie among those of the other modality",
-        ),
+        PAPER.check("linearly_separable", told == 1),
         *(each for each in off.checks if "off the origin" in each.statement),
         *(
-            below(
-                f"The more unusual a {what} is by its pixels, the smaller the cosine of its "
-                f"{side} row to the mean.",
-                rank,
-                otherwise="rare items lie as near to the mean as common ones",
-            )
+            PAPER.below("unusual_far_from_mean", rank, what=what, side=side)
             for side, rank in ranks.items()
         ),
     ]
@@ -131,11 +122,7 @@ def _isotropic(setting: Setting) -> Outcome:
             "relative width of made-up rows, 512-D": float(width[-1]),
         },
         [
-            consistent(
-                "The width of made-up isotropic rows over their radius falls with every dimension "
-                "(theorem 3.1).",
-                falls(width),
-            ),
+            PAPER.check("isotropic_width_falls", falls(width)),
         ],
         {"isotropic": {"dimensions": made_up.dimensions, "relative_width": width}},
     )
@@ -149,13 +136,7 @@ def _printed_radius() -> Outcome:
     return Outcome(
         {"√E‖x‖² implied by the published mean and variance": implied},
         [
-            check(
-                "The printed √E‖x‖², 7.6007, is what eq. 3 gives for the printed mean and "
-                "variance.",
-                abs(implied - published["√trace C, image"]) < 5e-5,
-                "it is 7.5999, and 7.6007 with a trace divided by n − 1",
-                about="paper",
-            ),
+            PAPER.check("printed_radius", abs(implied - published["√trace C, image"]) < 5e-5),
         ],
     )
 

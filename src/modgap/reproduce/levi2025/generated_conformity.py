@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
@@ -55,31 +54,19 @@ def _checks(
 ) -> list[Check]:
     """What the claim says of those generators of it that were given."""
     checks = [
-        above(
-            f"Pictures by {name} are more common than real ones.",
-            found[name].difference,
-            otherwise="They are as unusual as real ones, or more.",
-        )
+        PAPER.above("generated_more_common", found[name].difference, name=name)
         for name in (GLIDE, UNCLIP)
         if name in found
     ]
     if REWARD in found:
         checks.append(
-            below(
-                f"Captions by {REWARD} are rarer than people's.",
-                found[REWARD].difference,
-                otherwise="They are as common as people's, or more.",
-            )
+            PAPER.below("generated_captions_rarer", found[REWARD].difference, reward=REWARD)
         )
     for first, second, kind in ((GLIDE, UNCLIP, "image"), (CLIPCAP, REWARD, "text")):
         if first in found and second in found:
             test = conformity_test(rows[first], rows[second], real[kind], seed=seed)
             checks.append(
-                above(
-                    f"What {first} makes is more common than what {second} makes.",
-                    test.difference,
-                    otherwise=f"{second} makes what is as common, or more.",
-                )
+                PAPER.above("one_more_common", test.difference, first=first, second=second)
             )
     return checks
 

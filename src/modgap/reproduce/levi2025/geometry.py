@@ -15,10 +15,10 @@ from modgap.measures import (
     separability,
     shell,
 )
-from modgap.reproduce.checks import Check, above, below, check, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.drawing import bin_counts, limits, some
 from modgap.reproduce.entry import Outcome
-from modgap.reproduce.levi2025 import resampled
+from modgap.reproduce.levi2025 import PAPER, resampled
 from modgap.reproduce.levi2025.resampled import Binned, divergences
 from modgap.reproduce.levi2025.row_sets import BINS, RowSet
 from modgap.reproduce.statistics import Interval, around, between, mean_interval
@@ -33,7 +33,7 @@ HALF = 0.5
 FAR_ABOVE = 0.1
 
 
-def telling_features(rows: RowSet, after: str) -> Outcome:
+def telling_features(rows: RowSet) -> Outcome:
     """The features that tell the modalities apart best, and a line between two of them."""
     X, Y = rows.X, rows.Y
     order = np.argsort(-separability(X, Y), kind="stable")
@@ -43,35 +43,20 @@ def telling_features(rows: RowSet, after: str) -> Outcome:
     divergence = feature_divergence(X, Y, BINS)
     points = {"image": X[:, pair], "text": Y[:, pair]}
     right = round(held_out.two_features * held_out.n_held_out)
-    hits = np.arange(held_out.n_held_out) < right
+    unseen = resampled.share_interval(np.arange(held_out.n_held_out) < right)
+    least = _least_divergence(X[:, order[:3]], Y[:, order[:3]])
     return Outcome(
         {
-            f"KL of the most telling feature{after}": float(divergence[order[0]]),
-            f"most telling features, from 0{after}": ", ".join(str(f) for f in order[:3]),
-            f"accuracy on two features{after}": fitted,
-            f"accuracy on two features, held out{after}": held_out.two_features,
-            f"the same on two features at random{after}": by_chance,
+            "KL of the most telling feature": float(divergence[order[0]]),
+            "most telling features, from 0": ", ".join(str(f) for f in order[:3]),
+            "accuracy on two features": fitted,
+            "accuracy on two features, held out": held_out.two_features,
+            "the same on two features at random": by_chance,
         },
         [
-            above(
-                "Each of the three most telling features has a KL divergence above 1 "
-                f"({rows.name}).",
-                _least_divergence(X[:, order[:3]], Y[:, order[:3]]),
-                1.0,
-                "a feature has much the same distribution on both sides",
-            ),
-            check(
-                f"A line in two features has every row on its side ({rows.name}).",
-                fitted == 1,
-                "some rows lie among those of the other modality",
-            ),
-            above(
-                "On rows it has not seen, a line in the two most telling features is right "
-                f"more often than one in two features at random ({rows.name}).",
-                resampled.share_interval(hits),
-                by_chance,
-                "any two features tell the modality as well",
-            ),
+            PAPER.above("telling_features", least, 1.0, name=rows.name),
+            PAPER.check("line_in_two_features", fitted == 1, name=rows.name),
+            PAPER.above("line_beyond_random_features", unseen, by_chance, name=rows.name),
         ],
         {
             "features": [int(f) for f in order[:3]],
@@ -127,7 +112,7 @@ def _separating_line(
     )
 
 
-def tags(rows: RowSet, after: str) -> Outcome:
+def tags(rows: RowSet) -> Outcome:
     """How many features tell the modality by themselves, and how few make up the gap."""
     X, Y = rows.X, rows.Y
     values = np.sort(separability(X, Y))[::-1]
@@ -139,30 +124,20 @@ def tags(rows: RowSet, after: str) -> Outcome:
     chance = _of_random_directions(dimension, rows.seed)
     return Outcome(
         {
-            f"tag features{after}": count,
-            f"share of features that are tags{after}": count / dimension,
-            f"share of the gap that ten features carry{after}": carried.value,
-            f"the same of a random direction, at most{after}": chance,
+            "tag features": count,
+            "share of features that are tags": count / dimension,
+            "share of the gap that ten features carry": carried.value,
+            "the same of a random direction, at most": chance,
         },
         [
-            above(
-                f"There are features that tag the modality ({rows.name}).",
-                around(count, drawn),
-                otherwise="no feature's means are farther apart than its spread",
-            ),
-            above(
-                "A few features make up the gap: ten carry more of its square than ten of a "
-                f"random direction ({rows.name}).",
-                carried,
-                chance,
-                "the gap is spread over the features as any direction is",
-            ),
+            PAPER.above("tag_features", around(count, drawn), name=rows.name),
+            PAPER.above("few_features_make_gap", carried, chance, name=rows.name),
         ],
         {"separability": values, "place": np.arange(1, dimension + 1)},
     )
 
 
-def offsets(rows: RowSet, after: str) -> Outcome:
+def offsets(rows: RowSet) -> Outcome:
     """How far each ellipsoid sits off the origin, and the features that push it there."""
     measured: dict[str, Any] = {}
     checks: list[Check] = []
@@ -177,25 +152,13 @@ def offsets(rows: RowSet, after: str) -> Outcome:
         top = np.argsort(-by_feature, kind="stable")[:FEW]
         bars[side] = {str(f): float(by_feature[f]) for f in top}
         measured |= {
-            f"offset of {side}{after}": off.value,
-            f"share of the mean in ten features, {side}{after}": pushed.value,
-            f"the same of a random direction, at most, {side}{after}": chance,
+            f"offset of {side}": off.value,
+            f"share of the mean in ten features, {side}": pushed.value,
+            f"the same of a random direction, at most, {side}": chance,
         }
         checks += [
-            above(
-                f"The {side} rows sit off the origin by more than half their size ({rows.name}).",
-                off,
-                HALF,
-                "the mean is nearer to the origin than to one size off it",
-            ),
-            above(
-                f"A few features push the {side} rows there: the ten with the largest mean "
-                "over its spread carry more of the mean's square than ten of a random "
-                f"direction ({rows.name}).",
-                pushed,
-                chance,
-                "the offset is spread over the features as any direction is",
-            ),
+            PAPER.above("off_the_origin", off, HALF, side=side, name=rows.name),
+            PAPER.above("few_features_push", pushed, chance, side=side, name=rows.name),
         ]
     return Outcome(measured, checks, {"offsets": bars})
 
@@ -223,7 +186,7 @@ def _of_random_directions(dimension: int, seed: int, draws: int = 2000) -> float
     return float(np.quantile(_largest(drawn), 0.975))
 
 
-def thin_shells(rows: RowSet, after: str) -> Outcome:
+def thin_shells(rows: RowSet) -> Outcome:
     """Centred features that peak at zero, and centred rows of which none is near zero."""
     measured: dict[str, Any] = {}
     features: dict[str, Any] = {}
@@ -236,44 +199,22 @@ def thin_shells(rows: RowSet, after: str) -> Outcome:
         inside = resampled.share_interval(radii[side] < HALF * found.radius)
         alone = float(np.mean(np.abs(A) < HALF * np.abs(A).mean(axis=0)))
         peak = _farthest_peak(A[:, :FEW])
+        by_eq_3 = found.sqrt_trace**2 / (found.radius**2 + found.variance)
         measured |= {
-            f"mean radius, {side}{after}": found.radius,
-            f"variance of the radius, {side}{after}": found.variance,
-            f"√trace C, {side}{after}": found.sqrt_trace,
-            f"relative error, {side}{after}": found.relative_error,
-            f"variance over the mean radius squared, {side}{after}": thin.value,
-            f"farthest peak of ten features, in standard deviations, {side}{after}": peak.value,
-            f"smallest radius over the mean, {side}{after}": float(radii[side].min())
-            / found.radius,
-            f"share within half the mean size of 0, single features, {side}{after}": alone,
+            f"mean radius, {side}": found.radius,
+            f"variance of the radius, {side}": found.variance,
+            f"√trace C, {side}": found.sqrt_trace,
+            f"relative error, {side}": found.relative_error,
+            f"variance over the mean radius squared, {side}": thin.value,
+            f"farthest peak of ten features, in standard deviations, {side}": peak.value,
+            f"smallest radius over the mean, {side}": float(radii[side].min()) / found.radius,
+            f"share within half the mean size of 0, single features, {side}": alone,
         }
         checks += [
-            below(
-                "Each of the first ten centred features peaks within a standard deviation of 0 "
-                f"({side}, {rows.name}).",
-                peak,
-                1.0,
-                "a feature has its peak to one side",
-            ),
-            below(
-                "Fewer centred rows lie within half their mean radius of 0 than single features "
-                f"within half their mean size ({side}, {rows.name}).",
-                inside,
-                alone,
-                "rows lie near their mean as often as each of their features does",
-            ),
-            below(
-                "The squared radius is far above its variance, at least ten times "
-                f"({side}, {rows.name}).",
-                thin,
-                FAR_ABOVE,
-                "the radii spread as widely as they are long: no thin shell",
-            ),
-            consistent(
-                f"The trace is the squared mean radius plus its variance, eq. 3 ({side}, "
-                f"{rows.name}).",
-                abs(found.sqrt_trace**2 / (found.radius**2 + found.variance) - 1) < 1e-6,
-            ),
+            PAPER.below("peaks_near_zero", peak, 1.0, side=side, name=rows.name),
+            PAPER.below("few_rows_near_mean", inside, alone, side=side, name=rows.name),
+            PAPER.below("thin_shell", thin, FAR_ABOVE, side=side, name=rows.name),
+            PAPER.check("trace_by_eq_3", abs(by_eq_3 - 1) < 1e-6, side=side, name=rows.name),
         ]
         low, high = np.quantile(A[:, :FEW], [0.001, 0.999])
         edges = np.linspace(low, high, 25)
@@ -302,7 +243,7 @@ def _farthest_peak(A: np.ndarray) -> Interval:
     return around(farthest[0], farthest[1:])
 
 
-def tilted(rows: RowSet, after: str) -> Outcome:
+def tilted(rows: RowSet) -> Outcome:
     """Unequal variances make an ellipsoid, correlated features tilt it."""
     rng = np.random.default_rng(rows.seed)
     measured: dict[str, Any] = {}
@@ -322,26 +263,15 @@ def tilted(rows: RowSet, after: str) -> Outcome:
             {"measured": dominance, "features shuffled": chance}, tail=TAIL
         )
         measured |= {
-            f"largest over median variance, {side}{after}": tail.value,
-            f"the same of as many rows on a sphere, {side}{after}": round_tail,
-            f"median dominance, {side}{after}": float(np.median(dominance)),
-            f"median dominance of shuffled features, {side}{after}": float(np.median(chance)),
-            f"least dominance, {side}{after}": float(dominance.min()),
+            f"largest over median variance, {side}": tail.value,
+            f"the same of as many rows on a sphere, {side}": round_tail,
+            f"median dominance, {side}": float(np.median(dominance)),
+            f"median dominance of shuffled features, {side}": float(np.median(chance)),
+            f"least dominance, {side}": float(dominance.min()),
         }
         checks += [
-            above(
-                "Variances have a long tail: the largest is more times the median one than "
-                f"among as many rows on a sphere ({side}, {rows.name}).",
-                tail,
-                round_tail,
-                "features vary as equally as on a sphere",
-            ),
-            above(
-                "Features correlate beyond chance: on half of the rows their median dominance "
-                f"is above that of the same features shuffled ({side}, {rows.name}).",
-                _beyond_shuffled(A, rng),
-                otherwise="the dominance is that of unrelated features",
-            ),
+            PAPER.above("long_tail_of_variances", tail, round_tail, side=side, name=rows.name),
+            PAPER.above("features_correlate", _beyond_shuffled(A, rng), side=side, name=rows.name),
         ]
     return Outcome(measured, checks, {"variance": bin_counts(variances), "dominance": dominances})
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from modgap.measures import conformity, vslerp
-from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.pictures import pictures
@@ -40,7 +39,7 @@ def fig12(setting: Setting) -> Outcome:
     return replace(found, data={**found.data, **_path(setting)})
 
 
-def _middles(rows: RowSet, after: str) -> Outcome:
+def _middles(rows: RowSet) -> Outcome:
     X = rows.X
     first, second = _disjoint(np.zeros(len(X)), rows.seed, same=True)
     radii = np.linalg.norm(X - X.mean(axis=0), axis=1)
@@ -53,47 +52,22 @@ def _middles(rows: RowSet, after: str) -> Outcome:
         too_common.append(conformity(middle, X) > common)
     means = [float(values.mean()) for values in relative]
     steps = [mean_interval(values) for values in np.diff(relative, axis=0)]
+    lowest, common_share = min(steps, key=lambda s: s.low), share_interval(too_common[0])
     fewer = mean_interval(too_common[0].astype(float) - too_common[-1])
     return Outcome(
         {
-            f"pairs{after}": len(first),
-            f"radius of the middle over that of the ends, SLERP{after}": means[0],
-            f"the same, vSLERP with α = 1{after}": means[-1],
-            f"middles more common than 95 % of the rows, SLERP{after}": float(too_common[0].mean()),
-            f"the same share, vSLERP with α = 1{after}": float(too_common[-1].mean()),
+            "pairs": len(first),
+            "radius of the middle over that of the ends, SLERP": means[0],
+            "the same, vSLERP with α = 1": means[-1],
+            "middles more common than 95 % of the rows, SLERP": float(too_common[0].mean()),
+            "the same share, vSLERP with α = 1": float(too_common[-1].mean()),
         },
         [
-            below(
-                "SLERP cuts through the inside of the shell: its middle lies nearer to the "
-                f"mean than the ends do ({rows.name}).",
-                mean_interval(relative[0]),
-                1.0,
-                "the middle lies on the shell, or outside",
-            ),
-            above(
-                f"The radius of the middle grows with α, at the least step too ({rows.name}).",
-                min(steps, key=lambda step: step.low),
-                otherwise="α moves the middle nowhere, or inwards",
-            ),
-            above(
-                "SLERP's middles are more common than 95 % of the rows more often than the "
-                f"rows are ({rows.name}).",
-                share_interval(too_common[0]),
-                COMMONEST,
-                "the middles are as usual as the rows",
-            ),
-            above(
-                "They are so more often than the middles around the mean, pair by pair "
-                f"({rows.name}).",
-                fewer,
-                otherwise="going around the mean changes nothing",
-            ),
-            consistent(
-                "Around the mean the middle stays on the shell, within 5 %, as its formula "
-                f"has it ({rows.name}).",
-                abs(means[-1] - 1) < 0.05,
-                "radii that differ much",
-            ),
+            PAPER.below("slerp_cuts_inside", mean_interval(relative[0]), 1.0, name=rows.name),
+            PAPER.above("radius_grows_with_alpha", lowest, name=rows.name),
+            PAPER.above("slerp_too_common", common_share, COMMONEST, name=rows.name),
+            PAPER.above("slerp_more_often_common", fewer, name=rows.name),
+            PAPER.check("stays_on_shell", abs(means[-1] - 1) < 0.05, name=rows.name),
         ],
         {
             "alphas": ALPHAS,
@@ -122,7 +96,7 @@ def _along(setting: Setting, same: bool, statement: str) -> Outcome:
     return replace(found, data={**found.data, **_path(setting, same)})
 
 
-def _kept(rows: RowSet, after: str, setting: Setting, same: bool, statement: str) -> Outcome:
+def _kept(rows: RowSet, setting: Setting, same: bool, statement: str) -> Outcome:
     """How often the way between two images keeps to what its ends are, by α."""
     X, labels = rows.X, rows.labels
     assert labels is not None
@@ -135,29 +109,18 @@ def _kept(rows: RowSet, after: str, setting: Setting, same: bool, statement: str
         kept[name] = (found == labels[first]) | (found == labels[second])
         leads[name] = _lead(X, _between(X, first, second, 0.25, alpha), first)
     slerp, vertical = kept["SLERP"].astype(float), kept["α = 1"].astype(float)
+    better, lead = mean_interval(vertical - slerp), mean_interval(leads["α = 1"] - leads["SLERP"])
     return Outcome(
         {
-            f"pairs{after}": len(first),
-            f"{statement}, θ = 0.5, SLERP{after}": float(slerp.mean()),
-            f"{statement}, θ = 0.5, vSLERP with α = 1{after}": float(vertical.mean()),
-            f"lead of the first end, θ = 0.25, SLERP{after}": float(leads["SLERP"].mean()),
-            f"lead of the first end, θ = 0.25, vSLERP with α = 1{after}": float(
-                leads["α = 1"].mean()
-            ),
+            "pairs": len(first),
+            f"{statement}, θ = 0.5, SLERP": float(slerp.mean()),
+            f"{statement}, θ = 0.5, vSLERP with α = 1": float(vertical.mean()),
+            "lead of the first end, θ = 0.25, SLERP": float(leads["SLERP"].mean()),
+            "lead of the first end, θ = 0.25, vSLERP with α = 1": float(leads["α = 1"].mean()),
         },
         [
-            above(
-                "At θ = 0.5, more often with vSLERP than with SLERP, pair by pair, "
-                f"{statement} ({rows.name}).",
-                mean_interval(vertical - slerp),
-                otherwise="SLERP keeps to the things of its ends as well, or better",
-            ),
-            above(
-                "At θ = 0.25 the first end leads by more with vSLERP than with SLERP, pair by "
-                f"pair: its cosine less the largest of all other rows ({rows.name}).",
-                mean_interval(leads["α = 1"] - leads["SLERP"]),
-                otherwise="SLERP stays with its end as well, or better",
-            ),
+            PAPER.above("vslerp_keeps_things", better, statement=statement, name=rows.name),
+            PAPER.above("vslerp_keeps_lead", lead, name=rows.name),
         ],
         {
             "shares": [(way, *astuple(share_interval(values))) for way, values in kept.items()],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from modgap.measures import conformity_divergence
-from modgap.reproduce.checks import above, below
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import Binned, all_and_drawn, divergences
@@ -159,55 +159,36 @@ def _moved(setting: Setting, move: Move, *views: View) -> Outcome:
 
 
 def _loss(name: str, found: Curves) -> Outcome:
-    best, zero = _best(found.loss, found.alphas), _at(0, found)
-    left = found.loss[:, _at(1, found)] - found.loss[:, zero]
-    return Outcome(
-        {
-            f"α of least loss, {name}": float(best[0]),
-            f"loss at α = 0, {name}": float(found.loss[0, zero]),
-            f"loss at α = 1, {name}": float(found.loss[0, _at(1, found)]),
-        },
-        [
-            below(
-                "The loss is least nearer to where training left the rows than to the origin: at "
-                f"an |α| below ½ ({name}).",
-                between(abs(best[0]), np.abs(best[1:])),
-                HALFWAY,
-                "it is least nearer to the origin, or farther out",
-            ),
-            above(
-                f"At the origin the loss is larger than where training left the rows ({name}).",
-                around(left[0], left[1:]),
-                otherwise="moving to the origin costs nothing",
-            ),
-        ],
-    )
+    return _where_trained(name, found, found.loss, "loss", around)
 
 
 def _match(name: str, found: Curves) -> Outcome:
-    best, zero = _best(found.divergence, found.alphas), _at(0, found)
-    left = found.divergence[:, _at(1, found)] - found.divergence[:, zero]
+    least = {f"least KL, {name}": float(found.divergence[0].min())}
+    return _where_trained(name, found, found.divergence, "KL", between, least)
+
+
+def _where_trained(
+    name: str,
+    found: Curves,
+    curves: np.ndarray,
+    what: Literal["loss", "KL"],
+    interval: Callable[[float, np.ndarray], Interval],
+    least: Mapping[str, float] = MappingProxyType({}),
+) -> Outcome:
+    """Whether curves are least near where training left the rows, and larger at the origin."""
+    best, zero, origin = _best(curves, found.alphas), _at(0, found), _at(1, found)
+    left = curves[:, origin] - curves[:, zero]
+    nearest = between(abs(best[0]), np.abs(best[1:]))
     return Outcome(
         {
-            f"α of least KL, {name}": float(best[0]),
-            f"least KL, {name}": float(found.divergence[0].min()),
-            f"KL at α = 0, {name}": float(found.divergence[0, zero]),
-            f"KL at α = 1, {name}": float(found.divergence[0, _at(1, found)]),
+            f"α of least {what}, {name}": float(best[0]),
+            **least,
+            f"{what} at α = 0, {name}": float(curves[0, zero]),
+            f"{what} at α = 1, {name}": float(curves[0, origin]),
         },
         [
-            below(
-                "The conformities match best nearer to where training left the rows than to the "
-                f"origin: at an |α| below ½ ({name}).",
-                between(abs(best[0]), np.abs(best[1:])),
-                HALFWAY,
-                "they match best nearer to the origin, or farther out",
-            ),
-            above(
-                "At the origin the conformities match worse than where training left the rows "
-                f"({name}).",
-                between(left[0], left[1:]),
-                otherwise="moving to the origin costs no match",
-            ),
+            PAPER.below(f"{what}_least_where_trained", nearest, HALFWAY, name=name),
+            PAPER.above(f"{what}_larger_at_origin", interval(left[0], left[1:]), name=name),
         ],
     )
 
@@ -217,12 +198,8 @@ def _good_match(name: str, found: Curves) -> Outcome:
     return Outcome(
         {},
         [
-            below(
-                "Where training left the rows the conformities match: their KL is below 1, above "
-                f"which the paper calls a deviation considerable ({name}).",
-                between(here[0], here[1:]),
-                CONSIDERABLE,
-                "the two distributions lie apart",
+            PAPER.below(
+                "match_good_where_trained", between(here[0], here[1:]), CONSIDERABLE, name=name
             )
         ],
     )
@@ -249,28 +226,12 @@ def _terms(name: str, found: Curves) -> Outcome:
             f"the same, −1 to 0, {name}": rises_before.value,
         },
         [
-            below(
-                f"Alignment and uniformity pull against each other ({name}).",
-                against,
-                otherwise="one falls or rises with the other",
-            ),
+            PAPER.below("terms_pull_apart", against, name=name),
             *(
-                below(
-                    f"{where} the loss of matched rows falls: its rank correlation with α is "
-                    f"beyond chance ({name}).",
-                    rank,
-                    -chance,
-                    "it rises on the way, or goes up and down",
-                )
+                PAPER.below("matched_loss_falls", rank, -chance, where=where, name=name)
                 for where, rank in falls.items()
             ),
-            above(
-                "From α = 0 to the origin the loss of mismatched rows rises: its rank correlation "
-                f"with α is beyond chance ({name}).",
-                rises,
-                chance,
-                "it falls on the way, or goes up and down",
-            ),
+            PAPER.above("mismatched_loss_rises", rises, chance, name=name),
         ],
     )
 

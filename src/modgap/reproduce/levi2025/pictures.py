@@ -110,10 +110,10 @@ def _right(setting: Setting, shown: Pictures) -> np.ndarray:
     assert own is not None
     X = unit(shown.X)
     classes = model.classes()
-    if classes is not None and classes[0] is shown.items and own.class_texts is not None:
+    if classes is not None and classes is shown.items and own.class_texts is not None:
         nearest, _ = search(X, own.class_texts, 1)
-        labels = shown.labels
-        return np.asarray((np.array(classes[1])[nearest[:, 0]] == labels) | (labels == ""))
+        labels, names = shown.labels, sorted({*(classes.labels or ())} - {""})
+        return np.asarray((np.array(names)[nearest[:, 0]] == labels) | (labels == ""))
     captions = [shown.items.captions(k)[:1] for k in shown.which.tolist()]
     if not all(captions):
         raise NotAtHand("It needs pictures with classes or captions: give some with --data.")

@@ -161,8 +161,8 @@ def extremeness(images: np.ndarray) -> np.ndarray:
     return np.abs((ranks - 0.5) / len(images) - 0.5).mean(axis=0)
 
 
-# What is measured and checked on one set of rows; its second argument ends every measured name.
-View = Callable[[RowSet, str], Outcome]
+# What is measured and checked on one set of rows.
+View = Callable[[RowSet], Outcome]
 
 
 def joined(outcomes: Iterable[Outcome], on: str = "") -> Outcome:
@@ -183,13 +183,12 @@ def of_each(sets: Sequence[RowSet], *views: View) -> Outcome:
     """
     found = []
     for place, rows in enumerate(sets):
-        for view in views:
-            seen = view(rows, f", {rows.name}" if place else "")
-            found.append(
-                dataclasses.replace(
-                    seen,
-                    checks=seen.checks if rows.judged else (),
-                    data={} if place else seen.data,
-                )
+        seen, after = joined(view(rows) for view in views), f", {rows.name}" if place else ""
+        found.append(
+            Outcome(
+                {f"{name}{after}": value for name, value in seen.measured.items()},
+                seen.checks if rows.judged else (),
+                {} if place else seen.data,
             )
+        )
     return joined(found, row_sets_words(sets))

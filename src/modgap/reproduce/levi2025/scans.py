@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from modgap.measures import conformity, norms
-from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import bin_counts, some
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
@@ -37,13 +36,7 @@ def fig8(setting: Setting) -> Outcome:
     rare = drawn_rows(rank_correlation, values, extremeness(scans.images))
     unusual = Outcome(
         {"rank correlation with how unusual the scan is": rare.value},
-        [
-            below(
-                "Scans of low conformity are more unusual in what is measured in them.",
-                rare,
-                otherwise="scans of low conformity are as usual as others",
-            )
-        ],
+        [PAPER.below("rare_scans_unusual", rare)],
     )
     return joined([against_likeness("scans", values, scans.images, scans.images), unusual])
 
@@ -59,14 +52,7 @@ def against_likeness(
             "highest conformity": float(values.max()),
             "lowest conformity": float(values.min()),
         },
-        [
-            above(
-                f"{what.capitalize()} of high conformity are more like the other {what}, pixel by "
-                "pixel.",
-                alike,
-                otherwise=f"{what} of high conformity are like no others",
-            )
-        ],
+        [PAPER.above("common_are_alike", alike, What=what.capitalize(), what=what)],
         extremes(values, shown),
     )
 
@@ -100,7 +86,7 @@ def fig14(setting: Setting) -> Outcome:
     )
 
 
-def _longest(rows: RowSet, after: str) -> Outcome:
+def _longest(rows: RowSet) -> Outcome:
     """How common the longest rows of each side are."""
     measured: dict[str, float] = {}
     checks, values = [], {}
@@ -108,21 +94,14 @@ def _longest(rows: RowSet, after: str) -> Outcome:
         values[side], common = norms(A).values, conformity(A)
         rarer = drawn_rows(_commoner_when_long, values[side], common)
         measured |= {
-            f"mean norm, {side}{after}": float(values[side].mean()),
-            f"largest norm, {side}{after}": float(values[side].max()),
-            f"rank correlation of norm and conformity, {side}{after}": rank_correlation(
+            f"mean norm, {side}": float(values[side].mean()),
+            f"largest norm, {side}": float(values[side].max()),
+            f"rank correlation of norm and conformity, {side}": rank_correlation(
                 values[side], common
             ),
-            f"conformity of the longest 5 % less that of all, {side}{after}": rarer.value,
+            f"conformity of the longest 5 % less that of all, {side}": rarer.value,
         }
-        checks.append(
-            below(
-                "The longest 5 % of the rows are less common than the average row "
-                f"({side}, {rows.name}).",
-                rarer,
-                otherwise="the longest rows are as common as others",
-            )
-        )
+        checks.append(PAPER.below("longest_less_common", rarer, side=side, name=rows.name))
     return Outcome(measured, checks, {"norms": bin_counts(values)})
 
 
@@ -137,13 +116,7 @@ def _unusual(side: str, values: np.ndarray, rare: np.ndarray) -> Outcome:
     name = f"rank correlation of norm and how unusual the scan is, {side}, digits"
     return Outcome(
         {name: rank.value},
-        [
-            above(
-                f"The more unusual a scan is by its pixels, the longer its {side} row (digits).",
-                rank,
-                otherwise="the length of a row says nothing of the scan",
-            )
-        ],
+        [PAPER.above("unusual_are_long", rank, side=side)],
     )
 
 
@@ -169,14 +142,7 @@ def against_variation(
     rank = drawn_rows(rank_correlation, values, variation)
     return Outcome(
         {"rank correlation with the total variation": rank.value},
-        [
-            below(
-                f"{what.capitalize()} of high conformity are simpler: their total variation is "
-                "smaller.",
-                rank,
-                otherwise=f"{what} of high conformity show as much, or more",
-            )
-        ],
+        [PAPER.below("common_are_simple", rank, What=what.capitalize(), what=what)],
         extremes(values, shown) | {"points": some(np.column_stack([variation, values]))},
     )
 
@@ -209,15 +175,7 @@ def against_entropy(
             "rank correlation with the entropy of the pixels": rank.value,
             "holds less information": "low conformity" if rank.value > 0 else "high conformity",
         },
-        [
-            above(
-                "Conformity goes with the entropy of the pixels, one way or the other, beyond "
-                "chance.",
-                size_of(rank),
-                by_chance(len(values)),
-                "pictures of high and of low conformity hold as much",
-            )
-        ],
+        [PAPER.above("goes_with_entropy", size_of(rank), by_chance(len(values)))],
         extremes(values, shown) | {"points": some(np.column_stack([entropy, values]))},
     )
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from modgap.arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
-from modgap.reproduce.checks import above, below
 from modgap.reproduce.drawing import bin_counts
-from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.initialisations import (
     INITIALISATIONS,
@@ -72,11 +71,7 @@ def fig2(setting: Setting) -> Outcome:
         [
             *(_has_cone(label, X, setting.seed) for label, X in sides.items()),
             *(
-                check(
-                    f"No cosine is negative ({label}).",
-                    found.min > 0,
-                    "Some rows point away from each other.",
-                )
+                PAPER.check("no_negative_cosine", found.min > 0, label=label)
                 for label, found in cones.items()
                 if label.endswith("trained")
             ),
@@ -115,11 +110,11 @@ def _sides(setting: Setting, trained: str, untrained: str) -> dict[str, np.ndarr
 
 def _has_cone(label: str, X: np.ndarray, seed: int) -> Check:
     """That rows point in one direction more than random ones."""
-    return above(
-        f"The mean cosine is above that of as many random directions ({label}).",
+    return PAPER.above(
+        "cone_beyond_chance",
         row_interval(len(X), mean_cosine(X), seed),
         random_cosine(X.shape, seed),
-        "The rows lie all over the sphere.",
+        label=label,
     )
 
 
@@ -149,32 +144,18 @@ def _depth_checks(by_depth: dict[str, np.ndarray]) -> list[Check]:
     """What fig. 2b shows."""
     relu, linear = by_depth["relu"], by_depth["linear"]
     return [
-        above(
-            "Two layers with a sigmoid reach the printed mean cosine of 0.99, as rounded.",
-            float(by_depth["sigmoid"][2]),
-            0.985,
-            "Two layers do not close the cone.",
-        ),
+        PAPER.above("sigmoid_reaches_printed", float(by_depth["sigmoid"][2]), 0.985),
         *(
-            above(
-                f"After 25 layers the mean cosine is larger with {name} than without.",
+            PAPER.above(
+                "activation_makes_cone",
                 float(by_depth[activation][25]),
                 float(linear[25]),
-                "The activation makes no cone.",
+                name=name,
             )
             for activation, name in (("relu", "ReLU"), ("tanh", "tanh"), ("sigmoid", "a sigmoid"))
         ),
-        below(
-            "25 linear layers raise the mean cosine less than a single one with ReLU.",
-            float(linear[25]),
-            float(relu[1]),
-            "Layers make a cone without any activation.",
-        ),
-        above(
-            "With ReLU the mean cosine rises with each of the first ten layers.",
-            float(np.diff(relu[:11]).min()),
-            otherwise="Some layer opens the cone.",
-        ),
+        PAPER.below("linear_makes_little_cone", float(linear[25]), float(relu[1])),
+        PAPER.above("relu_rises_at_each_layer", float(np.diff(relu[:11]).min())),
     ]
 
 
@@ -190,30 +171,14 @@ def _theorems(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
         for width, share in zip(layer.widths.tolist(), layer.violations.tolist(), strict=True)
     }
     times_width = layer.violations * layer.widths
-    checks = [
-        below(
-            "Theorem 1: the share of violations falls faster than 1/width, from 4 to 64.",
-            float(times_width[-1]),
-            float(times_width[0]),
-            "Wide layers violate it as often as narrow ones.",
-            "consistency",
-        )
-    ]
+    checks = [PAPER.below("theorem_1", float(times_width[-1]), float(times_width[0]))]
     for depth in (2, 4):
         found = initialisation_share(
             depth=depth, initialisations=initialisations, seed=setting.seed
         )
         values[f"theorem 2, share of the initialisation, depth {depth}"] = found.share
         values[f"theorem 2, bound, depth {depth}"] = found.bound
-        checks.append(
-            above(
-                f"Theorem 2, depth {depth}: the share of the initialisation exceeds β.",
-                found.share,
-                found.bound,
-                "The inputs have the larger share.",
-                "consistency",
-            )
-        )
+        checks.append(PAPER.above("theorem_2", found.share, found.bound, depth=depth))
     return values, checks
 
 
@@ -232,13 +197,7 @@ def fig6(setting: Setting) -> Outcome:
     checks = [_has_cone(label, X, setting.seed) for label, X in sides.items()]
     for name in _MODALITIES:
         before, after = untrained.format(name), trained.format(name)
-        checks.append(
-            check(
-                f"No cosine of the {after} is negative.",
-                found[after].min > 0,
-                "Some rows point away from each other.",
-            )
-        )
+        checks.append(PAPER.check("no_negative_cosine_of", found[after].min > 0, after=after))
         if before in sides:
             checks.append(_narrower_before(name, sides[before], sides[after], setting.seed))
     return Outcome(
@@ -267,10 +226,10 @@ def fig6(setting: Setting) -> Outcome:
 def _narrower_before(name: str, before: np.ndarray, after: np.ndarray, seed: int) -> Check:
     """That rows have the larger mean cosine before any training."""
     untrained, trained = mean_cosine(before), mean_cosine(after)
-    return above(
-        f"Random weights give the {name} transformer the larger mean.",
+    return PAPER.above(
+        "random_weights_narrower",
         row_interval(len(after), lambda counts: untrained(counts) - trained(counts), seed),
-        otherwise="Training narrows the cone.",
+        name=name,
     )
 
 
@@ -286,23 +245,13 @@ def _videoclip(setting: Setting) -> dict[str, Number]:
 def _cap_checks() -> list[Check]:
     """The shares of the sphere that sec. 2.1 prints, and its number of pairs."""
     return [
-        check(
-            "The number of ordered pairs of 5,000 rows is as printed.",
+        PAPER.check(
+            "ordered_pairs",
             PAPER.entries["liang2022/fig6"].published["ordered pairs of 5,000 rows"]
             == 5_000 * 4_999,
-            about="paper",
         ),
-        check(
-            "In 512 dimensions the cap is below 2⁻⁵¹² of the sphere, as printed.",
-            log10_cap_fraction(0.56, 512) < -512 * math.log10(2),
-            about="paper",
-        ),
-        check(
-            "In 3 dimensions it is 3.34 % of the sphere, as printed.",
-            round(100 * 10 ** log10_cap_fraction(0.56, 3), 2) == 3.34,
-            "The formula that is printed with it gives 5.84 %.",
-            about="paper",
-        ),
+        PAPER.check("cap_in_512", log10_cap_fraction(0.56, 512) < -512 * math.log10(2)),
+        PAPER.check("cap_in_3", round(100 * 10 ** log10_cap_fraction(0.56, 3), 2) == 3.34),
     ]
 
 

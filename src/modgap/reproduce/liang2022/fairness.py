@@ -8,7 +8,6 @@ from modgap.arrays import unit
 from modgap.corrections import Correction, Shift
 from modgap.evaluation.significance import compare
 from modgap.measures.gap import gap_distance
-from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
@@ -45,24 +44,15 @@ def fig11(setting: Setting) -> Outcome:
     return Outcome(
         {"prompts": len(texts), **sizes},
         [
-            consistent(
-                "The parts give 21 different prompts.",
-                len(set(texts)) == 21,
-                "A prompt is missing, or there twice.",
-            ),
-            consistent(
-                "Of them 14 name people, 4 something non-human and 3 crime.",
-                list(sizes.values()) == [14, 4, 3],
-                "A prompt is of another kind.",
-            ),
-            consistent(
-                "Planted shares are measured exactly.",
+            PAPER.check("prompts_differ", len(set(texts)) == 21),
+            PAPER.check("prompts_by_kind", list(sizes.values()) == [14, 4, 3]),
+            PAPER.check(
+                "planted_shares_found",
                 all(
                     abs(shares[group]["crime"].value - share / 100) < 1e-12
                     and abs(shares[group]["non-human"].value - 0.01) < 1e-12
                     for group, share in planted.items()
                 ),
-                "denigration counts something else.",
             ),
         ],
         {
@@ -90,13 +80,7 @@ def table2(setting: Setting) -> Outcome:
     for race in faces.races:
         of = faces.race == race
         change = compare(before.harmed[of], after.harmed[of], seed=setting.seed)
-        checks.append(
-            below(
-                f"A wider gap lowers the share of {race} faces taken for crime or animals.",
-                change.difference,
-                otherwise="As many of them are denigrated, or more.",
-            )
-        )
+        checks.append(PAPER.below("wider_gap_helps_faces", change.difference, race=race))
     return faces.outcome(found, checks)
 
 
@@ -107,10 +91,11 @@ def table4(setting: Setting) -> Outcome:
     own = faces.at(1.0)
     found = {"gap 0.07": faces.at(SMALL), "gap 1.29": faces.at(LARGE)}
     checks = [
-        above(
-            f"{words} gap makes more faces look {adjective} than the model's own.",
+        PAPER.above(
+            "gap_makes_faces_look",
             compare(own.taken_for == harm, other.taken_for == harm, seed=setting.seed).difference,
-            otherwise="As few faces do, or fewer.",
+            words=words,
+            adjective=adjective,
         )
         for words, adjective, harm, other in (
             ("Too small a", "criminal", "crime", found["gap 0.07"]),
@@ -130,13 +115,12 @@ class _Faces:
             raise NotAtHand(PAPER.sentences["fairface"])
         self.seed = setting.seed
         (self.pairs,) = pairs(setting)
-        X, which = model.rows(model.faces.images)
-        given = model.faces.inputs(X, which.tolist(), model.texts).inputs
+        given = model.inputs(model.faces)
         # FairFace's Latino_Hispanic is the paper's Latino.
         races = (race.lower().removesuffix("_hispanic") for race in given["groups"])
         self.race = np.array([race.title() for race in races])
         self.races = tuple(np.unique(self.race).tolist())
-        self.task = denigration_task(X, given["texts"], self.race)
+        self.task = denigration_task(given["X"], given["texts"], self.race)
         self.own = given["own"]
 
     def at(self, times: float) -> Denigration:

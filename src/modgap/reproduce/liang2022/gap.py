@@ -10,8 +10,7 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import ProjectionMethod, projection, umap_is_installed
-from modgap.reproduce.checks import above
-from modgap.reproduce.entry import Check, Evidence, Number, Outcome, check
+from modgap.reproduce.entry import Check, Evidence, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.row_statistics import gap_over_radius, on_words, row_interval
 from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
@@ -56,22 +55,9 @@ def _systems(setting: Setting, method: ProjectionMethod, evidence: Evidence) -> 
             f"nearest in the plane of own modality, {label}": nearest,
         }
         checks += [
-            above(
-                f"{label}: the gap exceeds the radius of either modality.",
-                wide,
-                1.0,
-                "The centres lie within the rows of a modality.",
-            ),
-            check(
-                f"{label}: a linear classifier tells every unseen row apart.",
-                apart == 1,
-                "Some rows lie in the region of the other modality.",
-            ),
-            check(
-                f"{label}: in the plane, every nearest point is of the same modality.",
-                nearest == 1,
-                "The modalities mix in the plane.",
-            ),
+            PAPER.above("gap_exceeds_radius", wide, 1.0, label=label),
+            PAPER.check("told_apart", apart == 1, label=label),
+            PAPER.check("apart_in_plane", nearest == 1, label=label),
         ]
         names = ("video" if label.startswith("VideoCLIP") else "image", "text")
         panels.append({"title": label, "names": names, "x": shown.x, "y": shown.y})

@@ -11,7 +11,6 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
-from modgap.reproduce.checks import above
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.flickr8k.results import CONES
 from modgap.reproduce.liang2022 import PAPER
@@ -95,14 +94,7 @@ def fig13(setting: Setting) -> Outcome:
         },
         [
             *cone_checks(rows, "trained ResNet", setting.seed),
-            above(
-                "A map by neighbours, as the figure is, shows more than one of networks whose "
-                "means were taken off.",
-                found.neighbours,
-                without.neighbours,
-                "It shows networks apart that have no cones.",
-                "paper",
-            ),
+            PAPER.above("map_shows_more", found.neighbours, without.neighbours),
         ],
         _panels({"trained ResNets": rows}, _neighbour_map(setting), setting.seed),
     )
@@ -164,18 +156,8 @@ def _gaps_without_normalisation(
         }
         said = label.capitalize()
         checks += [
-            above(
-                f"{said}: every gap is wider than that of rows that take sides at random.",
-                min(gaps),
-                max(by_chance),
-                "The modalities share one centre.",
-            ),
-            above(
-                f"{said}: a linear classifier tells unseen rows apart, better than such rows.",
-                min(apart),
-                max(apart_by_chance),
-                "The modalities share one region.",
-            ),
+            PAPER.above("gap_beyond_sides_at_random", min(gaps), max(by_chance), said=said),
+            PAPER.above("told_beyond_sides_at_random", min(apart), max(apart_by_chance), said=said),
         ]
         shown = projection(*pairs[0], "pca")
         panels.append({"title": f"{label} (PCA)", "x": shown.x, "y": shown.y})
@@ -220,20 +202,8 @@ def cone_checks(rows: Sequence[np.ndarray], label: str, seed: int) -> list[Check
     """What "a cone of its own" means in numbers, beside what one cone for all would give."""
     told_apart, apart, within = unseen_cones(rows, seed)
     return [
-        above(
-            f"Rows of the {label} are nearest to the centre of their own initialisation, made of "
-            "other inputs, more often than by chance.",
-            told_apart,
-            1 / len(rows),
-            "They are nearest to any of the centres.",
-        ),
-        above(
-            f"Two centres of the {label} are farther apart than two of one initialisation, all of "
-            "different inputs.",
-            apart,
-            within,
-            "All initialisations share one centre.",
-        ),
+        PAPER.above("own_centre_nearest", told_apart, 1 / len(rows), label=label),
+        PAPER.above("centres_apart", apart, within, label=label),
     ]
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, gap_vector
 from modgap.measures.loss import batched_terms, contrastive_loss, stacked_batches
-from modgap.reproduce.checks import above, below
-from modgap.reproduce.entry import Check, Number, Outcome, check
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.row_statistics import on_words, row_interval
 from modgap.reproduce.setting import Setting
@@ -111,16 +110,8 @@ def fig3(setting: Setting) -> Outcome:
         measured | _by_temperature((0.01, 1.0), {"sphere, barrier": ball.barrier}),
         [
             *checks,
-            above(
-                "On the sphere the closed gap is not the best at τ = 1/100.",
-                float(ball.barrier[0]),
-                otherwise="Closing the gap is best at any temperature.",
-            ),
-            check(
-                "On the sphere the closed gap is the best at τ = 1.",
-                ball.best_angle[1] == 90,
-                "The gap is kept at any temperature.",
-            ),
+            PAPER.above("closed_gap_not_best_cold", float(ball.barrier[0])),
+            PAPER.check("closed_gap_best_hot", ball.best_angle[1] == 90),
         ],
         {
             **drawn[0],
@@ -172,28 +163,12 @@ def _landscape_checks(source: Pairs, found: Landscape, seed: int) -> list[Check]
     if found.back is not None:
         at_back = found.over(found.closed, found.back)
     return [
-        above(
-            f"{name}: at {own} the least loss is nearer to the trained gap than to none.",
-            found.best(0, seed),
-            half,
-            "Closing the gap is best.",
+        PAPER.above("least_loss_near_trained", found.best(0, seed), half, name=name, own=own),
+        PAPER.above(
+            "closing_raises_loss", found.over(found.closed, found.trained), name=name, own=own
         ),
-        above(
-            f"{name}: at {own} closing the gap raises the loss.",
-            found.over(found.closed, found.trained),
-            otherwise="Closing the gap costs nothing.",
-        ),
-        above(
-            f"{name}: at {own} there is a local minimum back to back, below the closed gap.",
-            at_back,
-            otherwise="The loss falls all the way to the trained gap.",
-        ),
-        below(
-            f"{name}: at τ = 1 the least loss is nearer to no gap than to the trained one.",
-            found.best(-1, seed, signed=False),
-            half,
-            "The gap is kept at any temperature.",
-        ),
+        PAPER.above("minimum_back_to_back", at_back, name=name, own=own),
+        PAPER.below("least_loss_near_closed", found.best(-1, seed, signed=False), half, name=name),
     ]
 
 
@@ -256,21 +231,9 @@ def fig9(setting: Setting) -> Outcome:
             "temperature above which the barrier is gone": critical_temperature(),
         },
         [
-            above(
-                "With two pairs crossed closing the gap costs, at τ = 1/100.",
-                float(crossed.barrier[0]),
-                otherwise="Mismatched pairs make no barrier.",
-            ),
-            check(
-                "Without the crossing the closed gap is best at every temperature.",
-                np.all(matched.best_angle == 90),
-                "There is a barrier without any mismatch.",
-            ),
-            check(
-                "With the crossing, too, the closed gap is best at τ = 1/20.",
-                crossed.best_angle[2] == 90,
-                "The barrier does not depend on the temperature.",
-            ),
+            PAPER.above("crossing_makes_barrier", float(crossed.barrier[0])),
+            PAPER.check("uncrossed_closed_best", np.all(matched.best_angle == 90)),
+            PAPER.check("crossed_closed_best_warm", crossed.best_angle[2] == 90),
         ],
         {
             "x": x,
@@ -294,15 +257,7 @@ def fig12(setting: Setting) -> Outcome:
     worst = max(abs(a / b - 1) for a, b in zip(ours, theirs, strict=True))
     return Outcome(
         {"largest relative difference": worst},
-        [
-            below(
-                "Both give the same loss at every temperature (1e-9).",
-                worst,
-                1e-9,
-                "One of them is not CLIP's loss.",
-                "consistency",
-            )
-        ],
+        [PAPER.below("pseudo_code_agrees", worst, 1e-9)],
         {"temperatures": TEMPERATURES, "ours": ours, "theirs": theirs},
     )
 

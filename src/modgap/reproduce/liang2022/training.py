@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from modgap.reproduce.checks import Check, above, below
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, FINE_TUNED
 from modgap.reproduce.flickr8k.results import WHOLE_GAP, Runs, Spread
@@ -41,28 +41,16 @@ def fig8(setting: Setting) -> Outcome:
         },
         [
             *(
-                above(
-                    f"The gap is smaller at τ = {warm} than at {cold}.",
-                    of,
-                    otherwise="It does not fall with every step of the temperature.",
-                )
+                PAPER.above("smaller_when_warmer", of, warm=warm, cold=cold)
                 for (cold, warm), of in less.items()
             ),
             *(
-                above(
-                    f"Fine-tuning at τ = {name} takes more than half of the gap.",
-                    _share_taken(runs, recipes[name]),
-                    0.5,
-                    "Most of the gap stays.",
+                PAPER.above(
+                    "fine_tuning_takes_most", _share_taken(runs, recipes[name]), 0.5, name=name
                 )
                 for name in ("1/10", "1")
             ),
-            below(
-                "Fine-tuning at τ = 1/100 takes less than half of it.",
-                _share_taken(runs, recipes["1/100"]),
-                0.5,
-                "A low temperature closes the gap as well.",
-            ),
+            PAPER.below("cold_takes_little", _share_taken(runs, recipes["1/100"]), 0.5),
         ],
         {"groups": [_group("after fine-tuning at τ", found, before)]},
     )
@@ -108,15 +96,9 @@ def _start_checks(runs: Runs, words: str, ordinary: str, amended: str) -> list[C
     """That the gap comes back from a start without one, but not all of it; seed by seed."""
     grown = [run["metrics"][WHOLE_GAP] - run["course"]["gap"][0] for run in runs.of(amended)]
     return [
-        above(
-            f"In {words} training widens the gap of the amended start.",
-            mean_interval(grown),
-            otherwise="A start without a gap stays without one.",
-        ),
-        above(
-            f"In {words} it stays below the ordinary start's.",
-            runs.difference(ordinary, WHOLE_GAP, amended),
-            otherwise="The start is forgotten.",
+        PAPER.above("amended_gap_widens", mean_interval(grown), words=words),
+        PAPER.above(
+            "amended_stays_below", runs.difference(ordinary, WHOLE_GAP, amended), words=words
         ),
     ]
 
@@ -129,29 +111,21 @@ def fig16(setting: Setting) -> Outcome:
     cold = any("FLT0.01" in words for words in runs.of("64 dimensions")[0]["settings"])
     recipes = {f"{d} dimensions": f"{d} dimensions" for d in _DIMENSIONS}
     recipes["256 dimensions"] = BEFORE_FINE_TUNING if cold else BASELINE
+    first = {name: runs.of(recipe)[0]["metrics"] for name, recipe in recipes.items()}
+    sizes = [(name, of["n_images"], of["n_texts"]) for name, of in first.items()]
     found = {name: runs.metric(recipe, WHOLE_GAP) for name, recipe in recipes.items()}
     printed = PAPER.declared["fig16"]["published"].values()
     ratio = _largest_over_smallest(runs, list(recipes.values()))
+    gaps = {name: mean_interval(runs.values(r, WHOLE_GAP)) for name, r in recipes.items()}
     return Outcome(
         {**_values(found), "largest gap over smallest, seed by seed": ratio.value},
         [
             *(
-                above(
-                    f"There is a gap at {name}.",
-                    mean_interval(runs.values(recipe, WHOLE_GAP)),
-                    # The largest distance to expect of means of unit rows with one centre.
-                    (1 / sizes["n_images"] + 1 / sizes["n_texts"]) ** 0.5,
-                    "The centres are as near as those of one set of rows.",
-                )
-                for name, recipe in recipes.items()
-                for sizes in [runs.of(recipe)[0]["metrics"]]
+                # The largest distance to expect of means of unit rows with one centre.
+                PAPER.above("gap_at_dimension", gaps[name], (1 / n + 1 / m) ** 0.5, name=name)
+                for name, n, m in sizes
             ),
-            below(
-                "The largest gap over the dimensions exceeds the smallest by no more than printed.",
-                ratio,
-                max(printed) / min(printed),
-                "The gap depends on the dimension.",
-            ),
+            PAPER.below("gaps_differ_as_printed", ratio, max(printed) / min(printed)),
         ],
         {"groups": [_group("dimensions", {n.partition(" ")[0]: v for n, v in found.items()})]},
     )

@@ -12,7 +12,6 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.datasets.digits import load_digits
 from modgap.evaluation.significance import Comparison, chi_squared, compare
-from modgap.reproduce.checks import above, below, consistent
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import YOUR_ROWS, Setting
@@ -140,16 +139,8 @@ def fig10(setting: Setting) -> Outcome:
     return Outcome(
         measured,
         [
-            above(
-                "Closing the gap raises the accuracy of some task.",
-                changes[-1].difference,
-                otherwise="No task is better off with another gap.",
-            ),
-            below(
-                "Closing the gap lowers the accuracy of some task.",
-                changes[0].difference,
-                otherwise="No task depends on its gap, or all are best without one.",
-            ),
+            PAPER.above("closing_helps_some_task", changes[-1].difference),
+            PAPER.below("closing_harms_some_task", changes[0].difference),
         ],
         drawn,
         on=_on(drawn),
@@ -200,15 +191,13 @@ def table3(setting: Setting) -> Outcome:
             "ROC-AUC, odd or even": areas[start],
         },
         [
-            consistent(
-                "The ROC-AUC is the share of pairs of an odd and an even digit that are in order.",
+            PAPER.check(
+                "auc_is_share_in_order",
                 abs(areas[start] - _in_order(margins[start], task.labels)) < 1e-9,
-                "It is another number.",
             ),
-            consistent(
-                "The accuracy is the share of digits on the right side of no margin.",
+            PAPER.check(
+                "accuracy_is_share_on_side",
                 np.mean((margins[start] > 0) == task.labels) == found.accuracies[start],
-                "It is another number.",
             ),
         ],
         {
@@ -248,21 +237,10 @@ def table5(setting: Setting) -> Outcome:
         [
             *(_helps(label, found.difference, "99 %") for label, found in held_out.items()),
             *(
-                below(
-                    f"{name}: the p-value is the printed one within 0.1 %.",
-                    abs(p / printed[name] - 1),
-                    1e-3,
-                    about="paper",
-                )
+                PAPER.below("p_value_as_printed", abs(p / printed[name] - 1), 1e-3, name=name)
                 for name, p in recomputed.items()
             ),
-            below(
-                "SVHN: the gain of table 1 is significant by this test as well (p < 0.01).",
-                svhn,
-                0.01,
-                "Table 5 leaves out a gain that is none.",
-                "paper",
-            ),
+            PAPER.below("svhn_significant", svhn, 0.01),
         ],
         {
             which: {name: float(-np.log10(p)) for name, p in values.items()}
@@ -278,11 +256,7 @@ def table5(setting: Setting) -> Outcome:
 
 def _helps(label: str, found: Interval, level: str) -> Check:
     """That the shift helps images that it was not chosen on."""
-    return above(
-        f"{label}: the shift that is best on one half raises the accuracy of the other ({level}).",
-        found,
-        otherwise="The gain is of the images that the shift was chosen on.",
-    )
+    return PAPER.above("held_out_shift_helps", found, label=label, level=level)
 
 
 def _held_out(found: Sweep, seed: int, level: float = 0.95) -> Comparison:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above, below, check, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import rank_correlation
@@ -52,17 +52,8 @@ def fig2(setting: Setting) -> Outcome:
         },
         checks=[
             *_checks_of_flows(runs, matched),
-            consistent(
-                "β follows lemma 3.1's closed form to 1e-6.",
-                lemma < 1e-6,
-                "The flow or the form is wrong.",
-            ),
-            check(
-                "R falls as 1/β, as lemma 3.1 has it (its power of β is −1, to a tenth).",
-                abs(power + 1) < 0.1,
-                "Another power, as that of −3 which its eqs 5 and 6 imply.",
-                "paper",
-            ),
+            PAPER.check("lemma_closed_form", lemma < 1e-6),
+            PAPER.check("ratio_falls_as_printed", abs(power + 1) < 0.1),
         ],
         data={
             # The later times look alike.
@@ -89,37 +80,12 @@ def _checks_of_flows(runs: Sequence[Any], matched: Sequence[int]) -> list[Check]
         before = slice(0, at + 1 if at else None)
         together.append(rank_correlation(gap[before], temperature[before]))
     return [
-        above(
-            "The gap grows at first (from t = 0 to 0.05).",
-            _mean(growth),
-            otherwise="It shrinks from the start.",
-        ),
-        above(
-            "In the end all pairs are matched: the margin is positive.",
-            _mean([run.margin[-1] for run in runs]),
-            otherwise="Some pair stays mismatched.",
-        ),
-        below(
-            "Where the gap is widest pairs are mismatched: the margin is negative.",
-            _mean(at_peak),
-            otherwise="The gap grows on among matched pairs, or was widest before it began.",
-        ),
-        below(
-            "Once all pairs are matched the gap only falls (its largest change in 0.05).",
-            _mean(rise),
-            otherwise="It grows again at some time.",
-        ),
-        above(
-            "It slows down: of the time from its peak the first half closes more than the second.",
-            _mean(slower),
-            otherwise="It closes at an even pace, or faster and faster.",
-        ),
-        above(
-            "Until the pairs are matched the temperature rises and falls with the gap "
-            "(rank correlation).",
-            _mean(together),
-            otherwise="It falls throughout, or goes its own way.",
-        ),
+        PAPER.above("gap_grows_at_first", _mean(growth)),
+        PAPER.above("all_matched_at_end", _mean([run.margin[-1] for run in runs])),
+        PAPER.below("mismatched_at_peak", _mean(at_peak)),
+        PAPER.below("only_falls_once_matched", _mean(rise)),
+        PAPER.above("slows_down", _mean(slower)),
+        PAPER.above("temperature_goes_with_gap", _mean(together)),
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.measures import gap_distance, margin
 from modgap.measures.projection import projection
-from modgap.reproduce.checks import Check, above, below, consistent
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.setting import Setting
@@ -58,18 +58,8 @@ def fig1(setting: Setting) -> Outcome:
             continue
         data[name] = {"x": shown.x, "y": shown.y}
         checks += [
-            above(
-                f"The means lie farther apart than with sides swapped at random ({name}).",
-                gap,
-                no_gap,
-                "Images and texts are mixed, and what parts their means is chance.",
-            ),
-            above(
-                f"The first principal direction tells the modalities apart ({name}).",
-                told,
-                by_chance,
-                "It tells them no better than sides swapped at random.",
-            ),
+            PAPER.above("means_apart", gap, no_gap, name=name),
+            PAPER.above("first_direction_tells", told, by_chance, name=name),
         ]
     if setting.rows is not None:
         note = "Part (b), a gap that was made small, is about training and left out."
@@ -94,25 +84,14 @@ def fig3(setting: Setting) -> Outcome:
             f"pull of matched rows, {name}": float(np.mean(pull[~mismatched])),
         }
         checks.append(
-            consistent(
-                f"A row whose partner is the nearest draws the modalities together ({name}).",
-                np.all(pull[~mismatched] >= 0),
-                "A sign is wrong.",
-            )
+            PAPER.check("partner_draws_together", np.all(pull[~mismatched] >= 0), name=name)
         )
         if not mismatched.any():
             continue
         of_mismatched = _mean_of_some(pull, mismatched, np.random.default_rng(setting.seed))
         measured[f"pull of mismatched rows, {name}"] = of_mismatched.value
         if source in chosen:
-            checks.append(
-                below(
-                    f"Rows that have a nearer one than their partner push the modalities apart, "
-                    f"on average ({name}).",
-                    of_mismatched,
-                    otherwise="Their partner is still nearer than others on average: they pull.",
-                )
-            )
+            checks.append(PAPER.below("mismatched_push_apart", of_mismatched, name=name))
     note = "" if setting.rows is None else f"The temperature is taken as {chosen[0].temperature}."
     return Outcome(measured, checks, data, on=_on(chosen), note=note)
 
@@ -180,11 +159,7 @@ def _growth_of_a_small_gap(setting: Setting, measured: dict[str, float]) -> Chec
     before = np.array([run["course"]["gap"][0] for run in runs.of(_SMALL_START)])
     after = np.array(runs.values(_SMALL_START, WHOLE_GAP))
     measured |= {_SMALL: float(before.mean()), _TRAINED: float(after.mean())}
-    return above(
-        "A gap that was made small at the start is wider after training.",
-        mean_interval(after - before),
-        otherwise="Training keeps it as small as it was, or closes it.",
-    )
+    return PAPER.above("small_gap_grows", mean_interval(after - before))
 
 
 def _pulls(source: Pairs, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -239,16 +214,14 @@ def _six_pairs() -> tuple[dict[str, float], list[Check], dict[str, Any]]:
         data[name] = {"X": lifted[0], "Y": lifted[1], "margin": within}
     hot = {k: critical_temperature(6, 60.0, k) for k in (0, 2)}
     measured["temperature below which a gap is best, mismatched"] = hot[2]
-    statements = {
-        "The margin is positive without mismatches.": measured["margin, matched"] > 0,
-        "The margin is negative with mismatches.": measured["margin, mismatched"] < 0,
-        "The distance of the planes scales the margin by 1 − γ².": same,
-        "Matched planes attract each other.": measured["twice dγ/dt, matched"] < 0,
-        f"Mismatched planes repel each other at β = {beta:g}.": (
-            measured["twice dγ/dt, mismatched"] > 0
-        ),
-        "A gap is best at no temperature without mismatches.": hot[0] == 0,
-        "A gap is best at low temperatures with mismatches.": hot[2] > 0,
-    }
-    wrong = "A definition or a sign is wrong."
-    return measured, [consistent(said, holds, wrong) for said, holds in statements.items()], data
+    growth = measured["twice dγ/dt, matched"], measured["twice dγ/dt, mismatched"]
+    checks = [
+        PAPER.check("margin_positive", measured["margin, matched"] > 0),
+        PAPER.check("margin_negative", measured["margin, mismatched"] < 0),
+        PAPER.check("margin_scales", same),
+        PAPER.check("matched_attract", growth[0] < 0),
+        PAPER.check("mismatched_repel", growth[1] > 0, beta=beta),
+        PAPER.check("matched_want_no_gap", hot[0] == 0),
+        PAPER.check("mismatched_want_gap", hot[2] > 0),
+    ]
+    return measured, checks, data

@@ -10,7 +10,7 @@ import numpy as np
 from modgap.arrays import unit
 from modgap.evaluation import retrieval
 from modgap.measures import gap_distance, wasserstein_uniformity
-from modgap.reproduce.checks import Check, above, below, check
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import BASELINE
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
@@ -64,13 +64,7 @@ def table1(setting: Setting) -> Outcome:
             **correlations,
         },
         [
-            below(
-                f"As printed, the {name} is below {STRONG} in size.",
-                abs(value),
-                STRONG,
-                "It goes strongly with it.",
-                "paper",
-            )
+            PAPER.below("printed_correlation_weak", abs(value), STRONG, name=name, strong=STRONG)
             for name, value in correlations.items()
         ],
         {
@@ -110,19 +104,9 @@ def table3(setting: Setting) -> Outcome:
     return Outcome(
         here.values(),
         [
-            below(
-                "Over all eight temperatures the gap falls with the temperature "
-                "(rank correlation).",
-                over_settings(with_temperature, len(names)),
-                otherwise="It goes another way than the temperature.",
-            ),
+            PAPER.below("gap_falls_with_temperature", over_settings(with_temperature, len(names))),
             *gap_falls(setting, steep),
-            check(
-                "The printed gap falls at every step.",
-                falls(gaps),
-                "It rises at some step, as from 0.3 to 0.4 by 0.002.",
-                "paper",
-            ),
+            PAPER.check("printed_gap_falls", falls(gaps)),
         ],
         {
             "temperatures": temperatures,
@@ -162,16 +146,10 @@ def table5(setting: Setting) -> Outcome:
             *smaller_gaps(here, ways),
             *gap_falls(setting, (BASELINE, "HS 0.01", "HS 0.1", "HS 1")),
             *smaller_gaps(here, [rows]),
-            above(
-                "Swapping whole rows leaves a wider gap than swapping entries at every step.",
-                runs.difference(recipe_of(rows), GAP_OF_PAIRS, recipe_of("HS 1")),
-                otherwise="It closes the gap as far, or farther.",
+            PAPER.above(
+                "rows_swap_less", runs.difference(recipe_of(rows), GAP_OF_PAIRS, recipe_of("HS 1"))
             ),
-            below(
-                "Without normalisation the gap is wider than the baseline's.",
-                here.narrower[unlike],
-                otherwise="It is as small, or smaller.",
-            ),
+            PAPER.below("unnormalised_wider", here.narrower[unlike]),
         ],
     )
 
@@ -214,14 +192,7 @@ def _tables(setting: Setting, name: str) -> tuple[PrintedTable, TrainedTable]:
 
 def smaller_gaps(here: TrainedTable, rows: Sequence[str]) -> list[Check]:
     """For each row, that its gap is smaller than the baseline's, seed by seed."""
-    return [
-        above(
-            f"{row} ends with a smaller gap than the baseline.",
-            here.narrower[row],
-            otherwise="Its gap is as wide, or wider.",
-        )
-        for row in rows
-    ]
+    return [PAPER.above("smaller_than_baseline", here.narrower[row], row=row) for row in rows]
 
 
 def _outcome(printed: PrintedTable, here: TrainedTable, checks: Sequence[Check]) -> Outcome:
@@ -245,14 +216,10 @@ def table1_of_model(setting: Setting) -> Outcome:
     data = model.matching
     if data is None:
         raise NotAtHand(PAPER.sentences["mmvp"])
-    rows, which = model.rows(data.images)
-    if len(which) < len(data):
-        lost = sorted({*range(len(data))} - {*which.tolist()})
-        raise NotAtHand(f"{data.images.names[lost[0]]} of {data.source} cannot be read.")
-    X, Y = unit(rows), unit(model.texts(data.statements))
-    found = pair_matching_task(X, Y, data.images.labels).score()
-    given, of = setting.rows, "the sets themselves"
-    if given is not None and given.X is not None:
+    sets = model.inputs(data, prefix="")
+    found = pair_matching_task(**sets).score()
+    X, Y, of = unit(sets["X"]), unit(sets["Y"]), "the sets themselves"
+    if setting.rows is not None and setting.rows.X is not None:
         (own,), of = pairs(setting), "the captioned images"
         X, Y = own.X, own.Y
     here: dict[str, float] = {

@@ -69,11 +69,7 @@ def fig5(setting: Setting) -> Outcome:
         },
         [
             *(
-                above(
-                    f"{name} ends at a higher temperature than a learned one.",
-                    _warmer(runs, name),
-                    otherwise="A learned temperature is as high at the end, or higher.",
-                )
+                PAPER.above("warmer_than_learned", _warmer(runs, name), name=name)
                 for name in controlled
             ),
             *smaller_gaps(here, list(here.rows)),

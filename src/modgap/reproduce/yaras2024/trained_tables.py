@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from modgap.reproduce.checks import Check, above
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Number
 from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
@@ -129,10 +129,11 @@ def gap_falls(setting: Setting, rows: Sequence[str], long: Iterable[str] = ()) -
         row: longest(runs, recipe_of(row)) if row in long else recipe_of(row) for row in rows
     }
     return [
-        above(
-            f"The gap falls from {row} to {after}.",
+        PAPER.above(
+            "gap_falls_between",
             runs.difference(recipes[row], GAP_OF_PAIRS, recipes[after]),
-            otherwise="It stays, or rises.",
+            row=row,
+            after=after,
         )
         for row, after in pairwise(rows)
     ]

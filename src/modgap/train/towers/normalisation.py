@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from modgap.core.checks import InputValueError, check_positive
+from modgap.core.checks import InputValueError
 from modgap.train.towers.config import CLIP_MEAN, CLIP_STD
 
 # _NormBase is what batch and instance norms for 1, 2 and 3 dimensions have in common.
@@ -49,17 +48,10 @@ def _is_norm(module: nn.Module) -> bool:
     return isinstance(module, _NORMS) or type(module).__name__.endswith(_NORM_NAMES)
 
 
-def pixel_scale(
-    mean: Sequence[float] = CLIP_MEAN, std: Sequence[float] = CLIP_STD
-) -> tuple[Tensor, Tensor]:
+def pixel_scale() -> tuple[Tensor, Tensor]:
     """Factor and shift, (channels, 1, 1) each, that turn bytes into what a tower takes.
 
-    Pixels from 0 to 1, less the mean, over the standard deviation of each channel.
+    Pixels from 0 to 1, less CLIP's mean, over its standard deviation of each channel.
     """
-    if len(mean) != len(std):
-        raise InputValueError(
-            f"mean and std must have one number per channel, got {len(mean)} and {len(std)}."
-        )
-    deviation = torch.tensor([check_positive(value, "std") for value in std])[:, None, None]
-    centre = torch.tensor([float(value) for value in mean])[:, None, None]
+    centre, deviation = (torch.tensor(of)[:, None, None] for of in (CLIP_MEAN, CLIP_STD))
     return 1 / (255 * deviation), -centre / deviation

@@ -1,17 +1,23 @@
-"""What ``modgap reproduce`` prints: one report, many in a table, or the list of entries."""
+"""How ``modgap reproduce`` runs entries, and what it prints: reports, or the list of entries."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from modgap.cli.show import out, print_json, print_table, say
+from modgap.cli.named import by_name
+from modgap.cli.outputs import tidy_when_terminated
+from modgap.cli.show import out, print_json, print_table, say, steps
 from modgap.core.results import document
-from modgap.reproduce import Entry, EntryReport, Setting
+from modgap.reproduce import Entry, EntryReport, Setting, reproduce
 from modgap.reproduce.listing import LISTING, list_document, list_line, list_rows
+from modgap.reproduce.model_data import open_model_data, own_rows_of
 from modgap.reproduce.page import write_pages
 from modgap.reproduce.record import Recorded
 from modgap.reproduce.run import KIND, files_of
+from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.wording import (
     SUMMARY,
     counts_line,
@@ -66,3 +72,43 @@ def print_listing(
         return
     print_table(LISTING, list_rows(chosen, setting, record))
     out.print(f"\n{list_line(chosen, setting)}", markup=False)
+
+
+def own_rows(
+    model: str,
+    folder: Path,
+    *,
+    generated: Sequence[str] | None,
+    template: Sequence[str] | None,
+    other_template: Sequence[str] | None,
+    **given: Any,
+) -> OwnRows:
+    """The rows of a model, embedded into the folder."""
+    paths = by_name(generated, "--generated", "NAME=PATH, such as glide=FOLDER")
+    made_by = {name: Path(path) for name, path in paths.items()}
+    with steps() as step, tidy_when_terminated():
+        held = open_model_data(model, folder=folder, generated=made_by, progress=step, **given)
+        own = own_rows_of(held, template or (), other_template or ())
+    held.progress = None
+    return own
+
+
+def run_entries(
+    chosen: Sequence[Entry],
+    setting: Setting,
+    output: Path,
+    done: list[EntryReport],
+    *,
+    required: Sequence[str] = (),
+    resume: bool = False,
+) -> None:
+    """Add the reports to ``done``, each told when it is there."""
+    with steps() as step:
+        listening = dataclasses.replace(setting, progress=step)
+        for report in reproduce(
+            chosen, listening, output, required=required, resume=resume,
+            writing=tidy_when_terminated,
+        ):  # fmt: skip
+            done.append(report)
+            if len(chosen) > 1:
+                say(f"{report.key:24} {report.words:28} {report.seconds:6.1f} s")

@@ -1,0 +1,170 @@
+"""How a task runs: what it is given, its sweep, and what is printed and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from modgap.cli.data import open_bank
+from modgap.cli.described import dashed
+from modgap.cli.named import two_names
+from modgap.cli.outputs import check_folder
+from modgap.core.checks import InputValueError
+
+if TYPE_CHECKING:
+    from modgap.core.results import Progress
+    from modgap.embed import Model
+    from modgap.tasks import TaskSweep
+    from modgap.tasks.command import Option, Prepared, TaskCommand
+
+
+def run_task(declared: TaskCommand, given: SimpleNamespace) -> None:
+    """Run a task with what the command line gave, and print and write what came out."""
+    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.core.results import document
+
+    if (lines := declared.lines(given)) is not None:
+        typer.echo("\n".join(lines))
+        return
+    if given.output is not None:
+        check_folder(given.output)
+    given.names = two_names(given.names)
+    with steps() as step:
+        inputs, about = _inputs(declared, given, step)
+        ready = declared.prepare(inputs, given, step)
+        sweep = None if ready.task is None else _swept(ready, given, step)
+    about = {**about, **ready.more}
+    if sweep is None:
+        found = document("task", ready.result, seed=given.seed, task=declared.name, **about)
+    else:
+        found = document("task", sweep, seed=given.seed, **about)
+    if given.output is not None:
+        _write(found, ready.result, sweep, given.output)
+    if given.as_json:
+        print_json(found)
+        return
+    if ready.result is not None:
+        print_table(*ready.result.table())
+        out.print()
+    if sweep is None:
+        out.print(ready.result.sentence, markup=False, soft_wrap=True)
+    else:
+        _show(sweep)
+
+
+def _inputs(
+    declared: TaskCommand, given: SimpleNamespace, step: Progress
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """What the task takes, from files or from a model; and what the JSON says about it."""
+    if _from_files(declared.options, given):
+        return declared.read(given), {}
+    from modgap.cli.show import say
+
+    data = declared.open(given)
+    settings = {name: getattr(given, name) for name in ("batch_size", *declared.settings)}
+    model = opened(given.model, given.device)
+    found = declared.embed(model, data, **settings, progress=step)
+    if found.skipped:
+        first = "; ".join(f"{name} ({why})" for name, why in list(found.skipped.items())[:3])
+        n_skipped, n_items = len(found.skipped), found.n_items
+        say(f"modgap: {n_skipped:,} of {n_items:,} items cannot be used: {first}")
+    return found.inputs, {"model": given.model, "data": str(given.data), **found.about}
+
+
+def _from_files(options: Sequence[Option], given: SimpleNamespace) -> bool:
+    """Whether rows are given; options of the other source are refused, missing ones named."""
+    from modgap.tasks.command import MODEL, ROWS
+
+    values = {one.name: getattr(given, one.name) for one in options}
+    changed = [one for one in options if values[one.name] != one.default]
+    if given.rows is None:
+        beside = [dashed(one.name) for one in changed if one.panel == ROWS]
+        if beside:
+            raise InputValueError(f"{beside[0]} is for ROWS from a file. Give their path.")
+        if not (given.model and given.data):
+            raise InputValueError("Give the ROWS of the items, or --model and --data.")
+        return False
+    beside = [f"--{name}" for name in ("model", "data") if getattr(given, name)]
+    beside += [dashed(one.name) for one in changed if one.panel == MODEL]
+    if beside:
+        raise InputValueError(f"{beside[0]} is for --model and --data; ROWS are given as well.")
+    missing = [dashed(o.name) for o in options if o.needed and values[o.name] is None]
+    if missing:
+        raise InputValueError(f"Rows from files need {' and '.join(missing)}, too.")
+    return True
+
+
+def opened(model: str, device: str | None) -> Model:
+    """The model of a name."""
+    from modgap.embed import open_model
+
+    return open_model(model, device=device)
+
+
+def _swept(ready: Prepared, given: SimpleNamespace, step: Progress) -> TaskSweep:
+    from modgap.io import open_pair
+    from modgap.tasks import sweep_task
+
+    assert ready.task is not None
+    reference, paths = None, given.fit_on or ()
+    if len(paths) > 2:
+        raise InputValueError(f"--fit-on takes one file or two, got {len(paths)}.")
+    if paths:
+        second = paths[1] if len(paths) > 1 else None
+        reference = open_pair(paths[0], second, names=ready.task.names)
+    bank = open_bank(getattr(given, "bank", None))
+    return sweep_task(
+        ready.task,
+        ready.ways,
+        fit_on=reference,
+        bank=None if bank is None else bank.rows(),
+        seed=given.seed,
+        progress=step,
+    )
+
+
+def _show(sweep: TaskSweep) -> None:
+    from modgap.cli.show import out, print_table
+
+    header, rows = sweep.table()
+    chosen = next((k for k, row in enumerate(rows) if row[0] == sweep.chosen.way), None)
+    print_table(header, rows, marked=chosen)
+    if (parts := sweep.parts_table()) is not None:
+        out.print()
+        print_table(*parts)
+    out.print(f"\n{sweep.sentence}", markup=False, soft_wrap=True)
+    for note in sweep.notes():
+        out.print(note, style="dim", markup=False, soft_wrap=True)
+
+
+def _write(found: Mapping[str, Any], result: Any, sweep: TaskSweep | None, folder: Path) -> None:
+    """The JSON, and the figures where matplotlib is installed."""
+    from modgap.cli.show import say
+    from modgap.core.checks import MissingExtraError
+    from modgap.core.files import atomic_path, write_text
+    from modgap.core.results import to_json
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = found["task"]
+    write_text(folder / f"{name}.json", to_json(found) + "\n")
+    say(f"wrote {folder / f'{name}.json'}")
+    figures = {}
+    try:
+        from modgap.plot import histograms, panels, task_figure
+
+        if sweep is not None:
+            figures[name] = task_figure(sweep, title=name)
+        if hasattr(result, "histogram"):
+            figures[f"{name}_rows"], (axes,) = panels(1, size=(5.2, 3.8))
+            histograms(*result.histogram(), xlabel=name, ax=axes)
+    except MissingExtraError as missing:
+        say(f"modgap: no figure: {missing}")
+        return
+    for called, figure in figures.items():
+        with atomic_path(folder / f"{called}.png") as path:
+            figure.savefig(path, dpi=150)
+        say(f"wrote {folder / f'{called}.png'}")
