@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import numpy as np
 from case import Case, blocked_product, pairs, unit
 from case import rows as _rows
 from modgap import Calibrate, diagnose, measure, open_embeddings, retrieval
-from modgap.corrections import Hubs
+from modgap.corrections import Correction, ExpectedWrong, Hubs
+from modgap.corrections.list_background import list_background
 from modgap.evaluation import Gaussian, robustness
 from modgap.measures import cone
 from modgap.moments import Moments, PairMoments
@@ -214,6 +217,71 @@ def hubness_case(scale: float) -> Case:
     )
 
 
+def expected_wrong_case(scale: float, n: int = 100_000, by: str = "exact") -> Case:
+    """One search merged by expected wrong results against one of each modality, without."""
+    from modgap.index import open_index
+    from modgap.search import search, search_corrected
+
+    n = round(n * scale)
+    correction, documents, queries = _with_bank(n // 2)
+    plain = replace(correction, background=None)
+    what = f"search by expected wrong results, {by}, 1,000 × {n:,} × 64"
+    if by == "FAISS":
+        folder = tempfile.TemporaryDirectory()
+        path = Path(folder.name) / "documents.faiss"
+        with open_index(path, correction, create=True) as index:
+            index.write_all(documents, trust_rows=True)
+        judged, unjudged = open_index(path, correction), open_index(path, plain)
+        return Case(
+            what,
+            "two searches without",
+            lambda keep=folder: judged.search(queries, "text", 10),
+            lambda: [unjudged.search(queries, "text", 10, name) for name in documents],
+            1.05,
+            None,
+        )
+    stored = {name: correction.apply(rows, name) for name, rows in documents.items()}
+    asked = correction.apply(queries, "text", "query")
+    return Case(
+        what,
+        "two searches without",
+        lambda: search_corrected(correction, queries, stored, 10, modality="text"),
+        lambda: [search(asked, rows, 10, "inner_product") for rows in stored.values()],
+        1.05,
+        None,
+    )
+
+
+def _with_bank(
+    n: int,
+) -> tuple[Correction, dict[str, np.ndarray], np.ndarray]:
+    """A correction with a bank of 1,000 queries, n documents of each modality, 1,000 queries."""
+    X, Y = pairs(n + 2_000, 64)
+    documents = {"image": X[2_000:], "text": Y[2_000:]}
+    few = {name: rows[:20_000] for name, rows in documents.items()}
+    fitted = ExpectedWrong().fit(few, queries="text", bank=Y[:1_000])
+    return fitted.correction_, documents, Y[1_000:2_000]
+
+
+def bank_case(scale: float) -> Case:
+    """All that a bank says of one list, against one search with its queries."""
+    from modgap.search import search
+
+    n = round(1_000_000 * scale)
+    correction, documents, _ = _with_bank(n)
+    hubs, rows = correction.hubs, documents["image"]
+    assert hubs is not None
+    bank = hubs.check_bank().astype(np.float32)
+    return Case(
+        f"a bank of 1,000 queries searched in {n:,} × 64, with hubs",
+        "one exact search with its queries",
+        lambda: list_background(hubs, [(rows, None)], may_match=True),
+        lambda: search(bank, rows, 60, "inner_product"),
+        5.0,
+        None,
+    )
+
+
 def equal_ranks_case(scale: float) -> Case:
     n = round(12_000 * scale)
     (X, Y), (one, other) = ((_rows(n, 512, 0), _rows(n, 512, 1)), _equal(n))
@@ -258,6 +326,10 @@ CASES = {
     "search": corrected_search_case,
     "hub-search": hub_search_case,
     "hubness": hubness_case,
+    "expected-wrong": expected_wrong_case,
+    "expected-wrong-faiss": partial(expected_wrong_case, by="FAISS"),
+    "expected-wrong-million": partial(expected_wrong_case, n=1_000_000),
+    "bank": bank_case,
     "equal-ranks": equal_ranks_case,
     "equal-search": equal_search_case,
 }

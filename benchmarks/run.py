@@ -25,7 +25,8 @@ from timing import best_seconds, peak_megabytes, seconds
 GROUPS = {
     "bare": [
         "measure", "diagnose", "cone", "retrieval", "robustness", "moments", "calibrate", "search",
-        "hub-search", "hubness", "equal-ranks", "equal-search",
+        "hub-search", "hubness", "expected-wrong", "expected-wrong-faiss",
+        "expected-wrong-million", "bank", "equal-ranks", "equal-search",
     ],
     "peers": [
         "notebook", "peer-cone", "peer-uniformity", "peer-recall", "peer-loss", "peer-landscape",

@@ -315,8 +315,11 @@ def _bank_scores(
     left = np.maximum(np.isfinite(best).sum(axis=0) - 1, 1)  # most queries may be its own
     total = np.where(np.isfinite(best), best, 0.0).sum(axis=0)
     # A query among the k best gives way to the next one.
-    hubness = (total - np.maximum(scores, best.min(axis=0))) / left
-    return np.where(np.isneginf(scores), -np.inf, scores - hubs.weight * hubness)
+    less = np.maximum(scores, best.min(axis=0))
+    less -= total
+    less *= (hubs.weight / left).astype(np.float32)
+    scores += less
+    return scores
 
 
 def _best_of_both(
@@ -324,9 +327,23 @@ def _best_of_both(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best results of each query, of those kept so far and of one more block."""
     highest = np.broadcast_to(found.max(axis=0), found.shape)
+    if scores.shape[1] == _DEPTH:
+        found, highest = _better(found, highest, scores[:, -1:])
     if found.shape[1] > _DEPTH:  # a full sort of many columns takes long
         best = np.argpartition(-found, _DEPTH - 1, axis=1)[:, :_DEPTH]
         found, highest = (np.take_along_axis(part, best, axis=1) for part in (found, highest))
     every, all_beside = np.hstack([scores, found]), np.hstack([beside, highest])
     order = np.argsort(-every, axis=1, kind="stable")[:, :_DEPTH]
     return np.take_along_axis(every, order, axis=1), np.take_along_axis(all_beside, order, axis=1)
+
+
+def _better(
+    found: np.ndarray, beside: np.ndarray, least: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each query the scores above its ``least``, side by side, with what stands beside them."""
+    rows, columns = np.nonzero(found > least)
+    held = np.bincount(rows, minlength=len(found))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(held) - held, held)
+    kept = np.full((2, len(found), held.max(initial=0)), -np.inf, dtype=found.dtype)
+    kept[0, rows, places], kept[1, rows, places] = found[rows, columns], beside[rows, columns]
+    return kept[0], kept[1]

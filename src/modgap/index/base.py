@@ -88,8 +88,8 @@ class VectorIndex(ABC):
     """
 
     monitor: RowMonitor | None = None
-    # For each metric what the database calls it, and what turns its nearness into a score.
-    metrics: ClassVar[Mapping[str, tuple[Any, Callable[[float], float]]]]
+    # For each metric what the database calls it, and what turns nearness into scores.
+    metrics: ClassVar[Mapping[str, tuple[Any, Callable[[Any], Any]]]]
     # What the database's own library raises; becomes one sentence.
     failures: tuple[type[Exception], ...] = ()
     # Whether graphs are made where ``ef_search`` is given, and not otherwise.

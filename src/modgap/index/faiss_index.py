@@ -22,6 +22,7 @@ from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Graphs, Note
 from modgap.index.stored_vectors import Corrections, StoredVector
+from modgap.search import Hits
 
 _KIND = "table of ids"
 _ENDS = 1 << 20
@@ -55,8 +56,8 @@ class FaissIndex(VectorIndex):
     """
 
     metrics: ClassVar = {
-        "cosine": ("METRIC_INNER_PRODUCT", float),
-        "inner_product": ("METRIC_INNER_PRODUCT", float),
+        "cosine": ("METRIC_INNER_PRODUCT", operator.pos),
+        "inner_product": ("METRIC_INNER_PRODUCT", operator.pos),
         "euclidean": ("METRIC_L2", operator.neg),  # it is squared already
     }
 
@@ -88,6 +89,7 @@ class FaissIndex(VectorIndex):
         self._ids: list[Id] = []
         self._modalities: list[str] = []
         self._places_of: dict[str, np.ndarray] = {}
+        self._as_arrays: tuple[np.ndarray, ...] = ()
 
     def export(self, path: str | os.PathLike[str], modality: str, only: str | None = None) -> None:
         """Write an ``IndexPreTransform`` that any FAISS program loads and searches as it is.
@@ -149,7 +151,7 @@ class FaissIndex(VectorIndex):
         if note["id_type"] == "str":
             self._ids = parse_json(tensors["ids"].tobytes(), f"The ids of {self._table}")
         self._modalities = [note["names"][code] for code in tensors["modality"]]
-        self._places_of = {}
+        self._places_of, self._as_arrays = {}, ()
         reader = self._faiss.FileIOReader(str(self.path))
         parts = [*_parts(note["vectors"], note["names"], note["graphs"])]
         self._indexes = {part: self._faiss.read_index(reader) for part in parts}
@@ -211,6 +213,7 @@ class FaissIndex(VectorIndex):
         self._ids += ids
         self._modalities += [modality] * len(ids)
         self._places_of.clear()
+        self._as_arrays = ()
 
     def _finish(self) -> None:
         for part, waiting in self._waiting.items():
@@ -223,24 +226,29 @@ class FaissIndex(VectorIndex):
         held = zip(self._ids, self._modalities, strict=True)
         return {i for i, name in held if name == modality} & set(ids)
 
+    def _hits(
+        self, vector: StoredVector, mapped: np.ndarray, k: int, only: str | None, *, exact: bool
+    ) -> Hits:
+        if self.graphs == "each" and only is None:
+            return super()._hits(vector, mapped, k, only, exact=exact)
+        # As arrays all the way: a batch of queries has very many hits.
+        with self._one_sentence():
+            scores, places = self._found(vector, mapped, k, only, exact)
+        width = int(np.sum(places >= 0, axis=1).max(initial=0))
+        scores, places = self._score(scores[:, :width].astype(np.float64)), places[:, :width]
+        if not self._as_arrays:
+            self._as_arrays = np.array(self._ids, dtype=object), np.array(self._modalities)
+        ids, names = (held[places] for held in self._as_arrays)
+        there = places >= 0
+        if np.all(there):
+            return Hits(ids.astype(type(self._ids[0])), scores, names)
+        ids = np.where(there, ids, np.array(None))
+        return Hits(ids, np.where(there, scores, -np.inf), np.where(there, names, ""))
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:
-        self._finish()
-        queries = unit(queries) if self.metric == "cosine" else queries
-        part = only if self.graphs == "each" else None
-        index = self._indexes[vector.name, part]
-        if index.ntotal == 0:
-            return [[] for _ in queries]
-        wanted = None if part else only
-        if exact and self.graphs == "one":
-            stored = self._faiss.downcast_index(self._searched(index).storage)
-            found = stored.search(queries, k, params=self._selected(wanted))
-        else:
-            found = index.search(queries, k, params=self._parameters(index, vector, wanted))
-        scores, places = found
-        if part is not None:  # a place that is missing stays below zero
-            places = np.where(places < 0, -1, self._places(part)[places])
+        scores, places = self._found(vector, queries, k, only, exact)
         ids, names = self._ids, self._modalities
         return [
             [
@@ -250,6 +258,27 @@ class FaissIndex(VectorIndex):
             ]
             for line in zip(scores.tolist(), places.tolist(), strict=True)
         ]
+
+    def _found(
+        self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Nearness and places in the lists of ids and modalities, −1 where one is missing."""
+        self._finish()
+        queries = unit(queries) if self.metric == "cosine" else queries
+        part = only if self.graphs == "each" else None
+        index = self._indexes[vector.name, part]
+        if index.ntotal == 0:
+            return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
+        wanted = None if part else only
+        if exact and self.graphs == "one":
+            stored = self._faiss.downcast_index(self._searched(index).storage)
+            scores, places = stored.search(queries, k, params=self._selected(wanted))
+        else:
+            found = index.search(queries, k, params=self._parameters(index, vector, wanted))
+            scores, places = found
+        if part is not None:  # a place that is missing stays below zero
+            places = np.where(places < 0, -1, self._places(part)[places])
+        return scores, places
 
     def _places(self, only: str | None) -> np.ndarray:
         """Where the documents of a FAISS index stand in the lists of ids and modalities."""
