@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import PUBLISHED, Captioned, load_published
+from conftest import PUBLISHED, Captioned, load_published, load_published_tensors
 from modgap import Correction, load_digits
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
     Calibrate,
+    ExpectedWrong,
     RecognitionWarning,
     check_recognised,
     recognise,
@@ -279,3 +280,23 @@ def test_batches_of_single_classes_raise_no_alarm(
     fitted = Calibrate().fit(rows[::2], texts).correction_
     for start in range(0, len(rows) - 39, 40):
         assert recognise(fitted, rows[order[start : start + 40]], "image").finding == "fits"
+
+
+def test_documents_of_another_kind_are_noticed_by_a_fixed_correction_alone():
+    photos, classes = (
+        load_published_tensors(f"{name}-clip-b32") for name in ("unsplash", "imagenet")
+    )
+    X, Y = photos["image"], photos["text"]
+    fixed = Calibrate().fit(X[:250], Y[:250]).correction_
+    assert recognise(fixed, X[250:], "image").finding == "fits"
+    assert recognise(fixed, Y[250:], "text").finding == "fits"
+    found = recognise(fixed, classes["image"], "image")
+    assert found.finding == "far"
+    assert not found.refused
+    assert "documents unlike those the correction was fitted on" in found.sentence
+    assert "standard deviations too low" in found.sentence
+    # Few rows may be of one topic, queries are of any kind, and merging knows any document.
+    assert recognise(fixed, classes["image"][:99], "image").finding == "fits"
+    assert recognise(fixed, classes["class_text"], "text", "query").finding == "fits"
+    merged = ExpectedWrong().fit(X[:250], Y[:250]).correction_
+    assert recognise(merged, classes["image"], "image").finding == "fits"

@@ -8,7 +8,7 @@ on the line from the fitted mean of its modality to that of another: 1 is the ot
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +36,8 @@ _CLEAR_GAP = 4.0
 # Beyond chance: standard errors of the batch's mean.
 _CHANCE = 3.0
 _LENGTHS = 2.0
+# So many documents, and by how many spreads their scores may be off for an average query.
+_MANY, _SHIFTED = 100, 1.5
 
 Finding = Literal["fits", "far", "another modality", "another model", "not judged"]
 
@@ -74,7 +76,8 @@ def recognise(
 
     Rows of another modality and rows of another model are to be refused; rows far from the fit,
     say of another data set, are not. A batch of one topic lies off the mean, so a batch is not
-    held to the standard error of independent rows, and fewer than 20 rows are never judged. Of
+    held to the standard error of independent rows, and fewer than 20 rows are never judged. A
+    fixed correction looks at 100 documents or more for another kind of them as well. Of
     `Embeddings`, at most 1,000 rows are looked at, spread over them.
 
     Parameters
@@ -107,7 +110,22 @@ def recognise(
             f"{modality} must have {len(fitted[modality].mean)} columns, got {batch.shape[1]}. "
             "The correction must be fitted on embeddings of the same model."
         )
-    return _Judge(fitted, batch, modality).judge()
+    judge = _Judge(fitted, batch, modality)
+    found = judge.judge()
+    asks = correction.fitted_queries.get(correction.queries[0], fitted.get(correction.queries[0]))
+    fixed = role == "document" and correction.background is None
+    if found.finding == "fits" and fixed and asks is not None and len(batch) >= _MANY:
+        shift = judge.shift(asks.mean)
+        if abs(shift) > _SHIFTED:
+            way = "high" if shift > 0 else "low"
+            said = (
+                f"The {modality} rows are documents unlike those the correction was fitted on: for "
+                f"an average query their scores are {abs(shift):.1f} standard deviations too "
+                f"{way}. Merge by expected wrong results (modgap fix, or modgap fit --method "
+                "expected-wrong), or fit the correction on documents like these."
+            )
+            return replace(found, finding="far", sentence=said)
+    return found
 
 
 def check_recognised(
@@ -199,6 +217,15 @@ class _Judge:
             distances=self.distances,
             sentence=said,
         )
+
+    def shift(self, query: np.ndarray) -> float:
+        """By how much a query scores the batch higher than the fitted rows, in their spread.
+
+        The spread is that of independent features, the only one a correction knows.
+        """
+        fit = self.fitted[self.modality]
+        spread = float(np.sqrt(np.sum(query**2 * fit.variance)))
+        return float((self.mean - fit.mean) @ query) / spread if spread > 0 else 0.0
 
     def _likeness(self, fit: FittedRows) -> tuple[float, float, float]:
         """How far along the fitted mean the rows are (1 as fitted), how foreign, and how clearly.
