@@ -1,6 +1,6 @@
-"""How often a foreign bank is noticed, and a proper one taken for foreign; a table of docs/hubs.md.
+"""How often a foreign bank is noticed, and a proper one taken for foreign; see docs/hubs.md.
 
-    python benchmarks/foreign_banks.py DATA_FOLDER [--splits 15] [--write]
+    python benchmarks/foreign_banks.py DATA_FOLDER [--splits 15]
 
 Half of the groups are the data: documents, and rows that ask. The bank comes from the other half,
 of the same kind of queries, or from elsewhere. No label is used but for the change of recall@1, at
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from hubs import BANK_SIZES, PAGE, Half, by_correction, calibration, recall, with_bank
-from mixed import unit, write_into
+from hubs import BANK_SIZES, Half, by_correction, calibration, recall, with_bank
+from mixed import unit
 from mixups import real_sets
 from modgap.corrections import recognise
 from modgap.corrections.bank import FOREIGN_BANK, shortfall
@@ -136,12 +136,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=15)
-    parser.add_argument("--write", action="store_true", help="put the table into the page")
     options = parser.parse_args()
-    content = table(run(load(options.folder), options.splits))
-    print(f"\n{content}")
-    if options.write:
-        write_into(PAGE, "foreign", content)
+    print(f"\n{table(run(load(options.folder), options.splits))}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Hubs against raw, calibrated and what others do; the tables of docs/hubs.md.
+"""Hubs against raw and what others do, searching one modality; the first table of docs/hubs.md.
 
     python benchmarks/hubs.py DATA_FOLDER [--splits 20] [--only Unsplash] [--write]
 
@@ -10,21 +10,19 @@ document or query of the second half has a row in the bank.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file
 from scipy.stats import t as student
 
-from hub_baselines import cosine, csls, dbsn, nnn, qb_norm
+from hub_baselines import cosine, dbsn, nnn, qb_norm
 from mixed import unit, write_into
 from mixups import Set, real_sets
 from modgap.corrections import Calibrate, Correction, Hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS
-from modgap.evaluation import ndcg
 
 PAGE = Path(__file__).parents[1] / "docs" / "hubs.md"
 BANK_SIZES = (20, 50, 100, 250)
@@ -106,15 +104,6 @@ def baseline(method) -> Fit:
     return lambda fit, asking, rng: by_rows(fit, asking, method)
 
 
-def calibrated(fit: Half, asking: int, rng) -> Score:
-    return by_correction(calibration(fit, asking))
-
-
-def hubs_of(fit: Half, asking: int, weight: float, k: int) -> Score:
-    correction = calibration(fit, asking)
-    return by_correction(with_bank(correction, fit.bank(asking), weight, k))
-
-
 def chosen(make: Callable[[Half, int, float, int], Score]) -> Fit:
     """α and k of the highest recall@1 on a third of the first half, with the others as bank."""
 
@@ -136,13 +125,11 @@ def nnn_of(fit: Half, asking: int, weight: float, k: int) -> Score:
 METHODS: dict[str, Fit] = {
     "raw": baseline(cosine),
     "QB-Norm": baseline(qb_norm),
-    "CSLS": baseline(csls),
     "NNN, chosen": chosen(nnn_of),
     "DBSN": baseline(dbsn),
-    "calibrated": calibrated,
-    "with hubs, k = 10, α = ½": lambda fit, asking, rng: hubs_of(fit, asking, 0.5, 10),
-    "with hubs, chosen": chosen(hubs_of),
-}  # fmt: skip
+    "hubs, α = ¼": baseline(partial(nnn, weight=0.25)),
+    "hubs, α = ½ (CSLS)": baseline(partial(nnn, weight=0.5)),  # CSLS ranks alike
+}
 
 
 def recall(score: Score, data: Half, asking: int) -> float:
@@ -152,45 +139,15 @@ def recall(score: Score, data: Half, asking: int) -> float:
     return float(np.mean(data.groups[other][best] == data.groups[asking]))
 
 
-def mixed(score: Score, data: Half, asking: int, homes: np.ndarray) -> tuple[float, float]:
-    """NDCG@10 and own-modality excess@10: half of the items are there as the first modality.
-
-    Then the other half, so that every item is asked for in the modality that does not ask.
-    """
-    gains, own, wrong = [], 0.0, 0.0
-    for first in (homes, np.setdiff1d(np.unique(data.groups[0]), homes)):
-        as_first = [np.isin(g, first) for g in data.groups]
-        held = (as_first[0], ~as_first[1])
-        documents = tuple(r[m] for r, m in zip(data.rows, held, strict=True))
-        groups = np.concatenate([g[m] for g, m in zip(data.groups, held, strict=True)])
-        kinds = np.repeat([0, 1], [len(d) for d in documents])
-        asks = ~as_first[0] if asking == 0 else as_first[1]
-        g = data.groups[asking][asks]
-        scores = score(data.rows[asking][asks], documents, (0, 1))
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-        relevant = groups[best] == g[:, None]
-        counts = np.bincount(groups, minlength=groups.max() + 1)
-        gains.append(ndcg(relevant, counts[g]))
-        own += np.sum(~relevant & (kinds[best] == asking)) - np.sum(~relevant) * np.mean(
-            kinds == asking
-        )
-        wrong += np.sum(~relevant)
-    excess = own / wrong if wrong else float("nan")
-    return float(np.mean(np.concatenate(gains))), excess
-
-
 def one_split(data: Half, seed: int) -> np.ndarray:
-    """For each method and asking side: recall@1, NDCG@10 and excess."""
+    """Recall@1 of each method and asking side."""
     rng = np.random.default_rng(seed)
     fit, rest = data.parts(rng)
-    homes = rng.permutation(np.unique(rest.groups[0]))
-    homes = homes[: len(homes) // 2]
-    found = []
-    for make in METHODS.values():
-        for asking in (1, 0):
-            score = make(fit, asking, np.random.default_rng(seed))
-            found.append([recall(score, rest, asking), *mixed(score, rest, asking, homes)])
-    return np.array(found).reshape(len(METHODS), 2, 3)
+    found = [
+        [recall(make(fit, asking, np.random.default_rng(seed)), rest, asking) for asking in (1, 0)]
+        for make in METHODS.values()
+    ]
+    return np.array(found)
 
 
 def interval(values: np.ndarray) -> str:
@@ -206,97 +163,31 @@ def interval(values: np.ndarray) -> str:
     )
 
 
-def methods_table(runs: dict[str, np.ndarray], column: int) -> str:
-    """Means of one metric, queries of the second and of the first modality."""
+def table(runs: dict[str, np.ndarray]) -> str:
+    """Mean recall@1, queries of the second and of the first modality."""
     lines = [f"| {' | '.join(['', *METHODS])} |", "|---|" + "--:|" * len(METHODS)]
-    lines += [
-        _line(title, np.nanmean(found, axis=0)[:, :, column]) for title, found in runs.items()
-    ]
-    real = [
-        np.nanmean(found, axis=0)[:, :, column] for title, found in runs.items() if title in REAL
-    ]
+    means = {title: np.mean(found, axis=0) for title, found in runs.items()}
+    lines += [_line(title, found) for title, found in means.items()]
+    real = [found for title, found in means.items() if title in REAL]
     if len(real) > 1:
         lines.append(_line(f"mean of the {len(real)} image–text sets", np.mean(real, axis=0)))
     return "\n".join(lines)
 
 
 def _line(title: str, values: np.ndarray) -> str:
-    cells = (f"{a:.3f} / {b:.3f}".replace("0.", ".") for a, b in values)
+    cells = (f"{a:.3f}/{b:.3f}".replace("0.", ".") for a, b in values)
     return f"| {title} | {' | '.join(cells)} |"
 
 
-def changes_table(runs: dict[str, np.ndarray]) -> str:
-    """With hubs (k = 10, α = ½) less raw, and for the mixed index less calibrated."""
-    place = {name: i for i, name in enumerate(METHODS)}
-    hub, raw, plain = place["with hubs, k = 10, α = ½"], place["raw"], place["calibrated"]
-    lines = [
-        "| | who asks | recall@1, less raw | NDCG@10, less raw | NDCG@10, less calibrated | "
-        "distance of the excess from 0, less calibrated |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
-    for title, found in runs.items():
-        values = found.copy()
-        values[:, :, :, 2] = np.abs(values[:, :, :, 2])
-        for side, who in enumerate(("text", "the other")):
-            pairs = ((raw, 0), (raw, 1), (plain, 1), (plain, 2))
-            cells = [
-                interval(values[:, hub, side, column] - values[:, other, side, column])
-                for other, column in pairs
-            ]
-            lines.append(f"| {title} | {who} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def banks_table(sets: dict[str, Half], other_wording: np.ndarray, splits: int) -> str:
-    """Recall@1 on Unsplash by the size of the bank, and with banks of another kind."""
-    data, others = sets["CLIP B/32, Unsplash"], sets["CLIP B/32, ImageNet"]
-    foreign = {
-        "class names of ImageNet": {1: others.rows[1]},
-        "class names, other wording": {1: other_wording},
-        "images of ImageNet": {0: others.rows[0]},
-    }
-    found: dict[str, list[list[float]]] = {}
-    for seed in range(splits):
-        rng = np.random.default_rng(seed)
-        fit, rest = data.parts(rng)
-        for asking in (1, 0):
-            correction = calibration(fit, asking)
-            drawn = fit.rows[asking][rng.permutation(len(fit.rows[asking]))]
-            rows = {f"{n} rows of the same kind": drawn[:n] for n in BANK_SIZES}
-            rows |= {name: bank[asking] for name, bank in foreign.items() if asking in bank}
-            rows["the documents themselves"] = rest.rows[1 - asking]
-            rows["random vectors"] = unit(rng.normal(size=fit.rows[0].shape)).astype(np.float32)
-            scores = {"no hubs": by_correction(correction)}
-            for name, bank in rows.items():
-                some = bank[rng.permutation(len(bank))[: max(BANK_SIZES)]]
-                scores[name] = by_correction(with_bank(correction, some, 0.5, 10))
-            for name, score in scores.items():
-                found.setdefault(name, [[], []])[1 - asking].append(recall(score, rest, asking))
-    lines = ["| bank | text → image | change | image → text | change |", "|---|--:|--:|--:|--:|"]
-    for name, both in found.items():
-        cells = []
-        for values, plain in zip(both, found["no hubs"], strict=True):
-            change = interval(np.subtract(values, plain)) if values and name != "no hubs" else "–"
-            cells += [f"{np.mean(values):.3f}" if values else "–", change]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def tables(folder: Path, splits: int, only: str) -> Iterator[tuple[str, str]]:
-    sets = {found.title: Half.of(found) for found in real_sets(folder)}
+def run(folder: Path, splits: int, only: str) -> dict[str, np.ndarray]:
+    """Every split of every set."""
     runs = {}
-    for title, data in sets.items():
-        if only in title:
-            runs[title] = np.array([one_split(data, seed) for seed in range(splits)])
-            print(title, flush=True)
-    yield "recall", methods_table(runs, 0)
-    yield "mixed", methods_table(runs, 1)
-    yield "excess", methods_table(runs, 2)
-    yield "changes", changes_table(runs)
-    path = folder / "published" / "imagenet-clip-b32.safetensors"
-    if path.exists() and only in "CLIP B/32, Unsplash":
-        other = unit(load_file(path)["class_text_other_wording"].astype(np.float32))
-        yield "banks", banks_table(sets, other, splits)
+    for found in real_sets(folder):
+        if only in found.title:
+            data = Half.of(found)
+            runs[found.title] = np.array([one_split(data, seed) for seed in range(splits)])
+            print(found.title, flush=True)
+    return runs
 
 
 def main() -> None:
@@ -304,12 +195,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--only", default="", help="sets whose title has these words")
-    parser.add_argument("--write", action="store_true", help="put the tables into the page")
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
     options = parser.parse_args()
-    for name, content in tables(options.folder, options.splits, options.only):
-        print(f"\n{name}\n\n{content}", flush=True)
-        if options.write:
-            write_into(PAGE, name, content)
+    content = table(run(options.folder, options.splits, options.only))
+    print(f"\n{content}")
+    if options.write:
+        write_into(PAGE, "recall", content)
 
 
 if __name__ == "__main__":

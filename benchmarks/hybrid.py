@@ -1,6 +1,6 @@
 """One list from BM25 and from image vectors: by expected wrong results, and by what people use.
 
-    python benchmarks/hybrid.py flickr8k-112.parquet [--splits 30] [--save hybrid.json]
+    python benchmarks/hybrid.py flickr8k-112.parquet [--splits 30] [--save FILE] [--write]
 
 The 1,000 test photos of Flickr8k in the vectors of two towers trained on 6,000 others (preset
 flickr8k-pretrained: EfficientNet-Lite2 and all-MiniLM-L6-v2). In each split 200 photos give the
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import date
 from pathlib import Path
 
 import bm25s
@@ -21,10 +22,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file
 
+from mixed import write_into
 from modgap.search import Background, merge, search
+from results import commit, machine
 
-ROWS = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
-LISTS = ("image", "caption")
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "tests" / "data" / "flickr8k-pretrained.safetensors"
+PAGE = ROOT / "docs" / "scores.md"
 N_BANK, DEPTH, BANK_DEPTH, DEEP = 200, 30, 60, 10
 # Lexical documents to images.
 RATIOS = {"1:1": (1, 1), "10:1": (10, 1), "1:10": (1, 10)}
@@ -74,7 +78,7 @@ def dbsf(scores):
     known = np.ma.masked_invalid(scores)
     mean, spread = known.mean(axis=1).filled(0.0), known.std(axis=1).filled(0.0)
     low = (mean - 3 * spread)[:, None]
-    width = np.where(spread > 0, 6 * spread, np.inf)[:, None]
+    width = np.where(spread > 0, 6 * spread, 1.0)[:, None]
     return np.where(spread[:, None] > 0, np.clip((scores - low) / width, 0, 1), 0.5)
 
 
@@ -161,6 +165,10 @@ RIVALS = {
 }
 
 
+OURS = ("E", "E, by documents")
+TITLES = (*OURS, *RIVALS, "images alone", "BM25 alone")
+
+
 class Means:
     """Sums over splits by photo, for means over queries and intervals over photos."""
 
@@ -174,13 +182,13 @@ class Means:
     def count(self, photos, side):
         np.add.at(self.counts, (side, photos), 1)
 
-    def of(self, title, against=None, weights=None, each="list"):
-        """The mean over lists, each as much, or over queries; of a difference with ``against``."""
+    def of(self, title, against=None, weights=None, each="lists"):
+        """The mean over queries, or over both lists' means; of a difference with ``against``."""
         sums = self.sums[title] - (0 if against is None else self.sums[against])
         counts = self.counts
         if weights is not None:
             sums, counts = sums * weights, counts * weights
-        if each == "query" or not counts[1].any():
+        if each == "documents" or not counts[1].any():
             return float(sums.sum() / counts.sum())
         return float(np.mean(sums.sum(axis=1) / counts.sum(axis=1)))
 
@@ -195,13 +203,8 @@ class Means:
         return [round(float(q), 4) for q in np.quantile(drawn, (0.025, 0.975))]
 
 
-def by_asked(values):
-    means = np.mean(values, axis=0).round(3).tolist()
-    return dict(zip(map(str, ASKED), means, strict=True))
-
-
 def study(photos, answers, ratio, splits):
-    """Means, differences to E with intervals, and wrong results asked for and got."""
+    """Rows of figures: means with what E is above them by, and wrong results asked for and got."""
     means, wrong, kept = Means(len(photos.images)), [], []
     for seed in range(splits):
         scores, asking, right, seen, matched = split(photos, seed, answers, ratio)
@@ -212,18 +215,51 @@ def study(photos, answers, ratio, splits):
             means.add(title, asking, side, values)
         wrong.append([seen[asked].mean() / asked for asked in ASKED])
         kept.append([matched[asked].mean() for asked in ASKED])
-    titles = list(means.sums)
-    found = {}
-    for each in ("list", "query") if answers == "one" else ("query",):
-        found[each] = {title: {"ndcg@10": round(means.of(title, each=each), 4)} for title in titles}
-        for title in titles[1:]:
-            found[each][title]["E above"] = round(means.of("E", title, each=each), 4)
-            found[each][title]["interval"] = means.interval("E", title, each)
-    return {
-        "means": found,
-        "got per asked": by_asked(wrong),
-        "matches kept": by_asked(kept),
+    case = {"answers": answers, "ratio": ratio}
+    for alike in ("lists", "documents") if answers == "one" else ("documents",):
+        for title in means.sums:
+            row = {**case, "alike": alike, "method": title}
+            row["ndcg@10"] = round(means.of(title, each=alike), 4)
+            for ours in OURS if title not in OURS else ():
+                row[f"{ours} above"] = round(means.of(ours, title, each=alike), 4)
+                row[f"{ours} above, interval"] = means.interval(ours, title, alike)
+            yield row
+    yield {
+        **case,
+        "asked": ASKED,
+        "got per asked": np.mean(wrong, axis=0).round(3).tolist(),
+        "matches kept": np.mean(kept, axis=0).round(3).tolist(),
     }
+
+
+def table(rows) -> str:
+    """The table of the page."""
+    lines = [
+        f"| answers | lexical : images | {' | '.join(TITLES)} | above the best other merging |",
+        f"|---|---|{'--:|' * len(TITLES)}--:|",
+    ]
+    for answers, ratio, alike in dict.fromkeys(
+        (row["answers"], row["ratio"], row["alike"]) for row in rows if "alike" in row
+    ):
+        case = (answers, ratio, alike)
+        found = {
+            row["method"]: row
+            for row in rows
+            if "alike" in row and (row["answers"], row["ratio"], row["alike"]) == case
+        }
+        if answers == "one" and ratio == "1:1" and alike == "documents":
+            continue  # the lists are alike
+        ours = OURS[answers == "one" and alike == "documents"]
+        best = max((found[name] for name in RIVALS), key=lambda row: row["ndcg@10"])
+        low, high = best[f"{ours} above, interval"]
+        cells = [
+            f"{'**' * (title == ours)}{found[title]['ndcg@10']:.3f}{'**' * (title == ours)}"
+            for title in TITLES
+        ]
+        kind = {"both": "both kinds"}.get(answers, f"one kind, {alike} alike")
+        above = f"{best[f'{ours} above']:+.3f} [{low:+.3f}, {high:+.3f}]".replace("-", "−")
+        lines.append(f"| {kind} | {ratio} | {' | '.join(cells)} | {above} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -231,23 +267,20 @@ def main() -> None:
     parser.add_argument("parquet", type=Path, help="flickr8k-112.parquet")
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--save", type=Path, help="a JSON file of all figures")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/scores.md")
     options = parser.parse_args()
-    photos = Photos(options.parquet)
-    figures = {}
+    photos, rows = Photos(options.parquet), []
     for answers in ("one", "both"):
         for ratio in RATIOS:
-            figures[f"{answers} {ratio}"] = found = study(photos, answers, ratio, options.splits)
-            print(f"\nanswers of {answers} kind{'s' * (answers == 'both')}, {ratio}")
-            for each, by_method in found["means"].items():
-                print(f"  each {each} counts as much")
-                for title, one in by_method.items():
-                    low, high = one.get("interval", (0, 0))
-                    above = f"E above by {one['E above']:+.3f} [{low:+.3f}, {high:+.3f}]" if (
-                        "E above" in one) else ""  # fmt: skip
-                    print(f"    {title:15} {one['ndcg@10']:.3f}  {above}")
-            print(f"  got per asked {found['got per asked']}, kept {found['matches kept']}")
+            rows += study(photos, answers, ratio, options.splits)
+            print(json.dumps(rows[-1]))
+    print(table(rows))
     if options.save:
-        options.save.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+        record = {"machine": machine(), "date": date.today().isoformat(), "commit": commit()}
+        record["splits"] = options.splits
+        options.save.write_text(json.dumps({**record, "rows": rows}, indent=1), encoding="utf-8")
+    if options.write:
+        write_into(PAGE, "hybrid", table(rows))
 
 
 if __name__ == "__main__":

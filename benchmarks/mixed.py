@@ -1,4 +1,4 @@
-"""What each correction does to one index of both modalities; the tables of docs/mixed-search.md.
+"""What each fixed correction does to one index of both modalities; tables of docs/mixed-search.md.
 
     python benchmarks/mixed.py [--clip features_clip.npy] [--write]
 
@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap import load_digits
 from modgap.corrections import Calibrate, Center
-from modgap.evaluation import mixed_curve, mixed_retrieval
+from modgap.evaluation import mixed_retrieval
 from modgap.io import open_pair
 
 ROOT = Path(__file__).parents[1]
@@ -68,23 +67,6 @@ def table(X, Y, groups, targets: str) -> str:
     return "\n".join(lines)
 
 
-def curve(X, Y, groups) -> str:
-    shares = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-    lines = [
-        "| text queries, share of images | " + " | ".join(f"{s:.0%}" for s in shares) + " |",
-        "|---|" + "--:|" * len(shares),
-    ]
-    for name in ("as it is", "`Center()`", '`Calibrate("keep")`'):
-        values = []
-        for seed, fit, rest, kept in splits(X, Y, *groups):
-            correction = fitted(METHODS[name], fit)
-            found = mixed_curve(*rest, shares, groups=kept, correction=correction, seed=seed)
-            values.append(found.ndcg["text"])
-        cells = " | ".join(f"{value:.3f}" for value in np.mean(values, axis=0))
-        lines.append(f"| {name} | {cells} |")
-    return "\n".join(lines)
-
-
 def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -106,17 +88,12 @@ def main() -> None:
     parser.add_argument("--clip", type=Path, help="the published CLIP embeddings")
     parser.add_argument("--write", action="store_true", help="put the tables into the page")
     options = parser.parse_args()
-    digits = load_digits()
-    two = digits.wording < 2
-    rows = digits.X, digits.Y[two]
-    groups = digits.groups[0], digits.groups[1][two]
-    tables = {"digits": table(*rows, groups, "both"), "curve": curve(*rows, groups)}
+    tables = {}
     pair = open_pair(FLICKR8K)
     X, Y = (unit(side.rows().astype(np.float32)) for side in (pair.x, pair.y))
     two = np.arange(len(Y)) % 5 < 2  # five captions each, in the order of the images
     rows, groups = (X, Y[two]), (pair.groups[0], pair.groups[1][two])
     tables["flickr8k"] = table(*rows, groups, "both")
-    tables["flickr8k-curve"] = curve(*rows, groups)
     if options.clip:
         X, Y = np.load(options.clip)
         tables["clip"] = table(X, Y, (np.arange(len(X)), np.arange(len(Y))), "other")

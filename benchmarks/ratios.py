@@ -1,6 +1,8 @@
-"""Hubs over mixing ratios, matches of both modalities as targets: the last tables of docs/hubs.md.
+"""What is tried first, over mixing ratios, with matches of both modalities as targets.
 
     python benchmarks/ratios.py [--splits 10] [--write]
+
+--write puts the tables into docs/mixed-search.md.
 
 Text queries with several captions of each item: a query's matches are the item's image, or its
 other captions. Corrections are fitted on half of the groups and measured on the other half. The
@@ -16,13 +18,17 @@ import numpy as np
 
 from mixed import write_into
 from modgap import Modalities, load_digits
-from modgap.corrections import Calibrate
+from modgap.corrections import Calibrate, Corrector, ExpectedWrong
 from modgap.evaluation import MixedCurve, mixed_curve
 from verdicts import flickr8k
 
-PAGE = Path(__file__).parents[1] / "docs" / "hubs.md"
+PAGE = Path(__file__).parents[1] / "docs" / "mixed-search.md"
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
-METHODS = {"as it is": None, "calibrated": Calibrate(), "with hubs": Calibrate(hubs=0.5)}
+METHODS = {
+    "as it is": None,
+    "`Calibrate()`": Calibrate(),
+    "`ExpectedWrong()`": ExpectedWrong(),
+}
 
 
 def digits() -> Modalities:
@@ -32,7 +38,7 @@ def digits() -> Modalities:
     return Modalities.of(held.X, held.Y[two], groups=(held.groups[0], held.groups[1][two]))
 
 
-def curves(data: Modalities, corrector: Calibrate | None, splits: int) -> list[MixedCurve]:
+def curves(data: Modalities, corrector: Corrector | None, splits: int) -> list[MixedCurve]:
     """One for each split, on the half that was not fitted on."""
     found = []
     for seed in range(splits):

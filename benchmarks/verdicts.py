@@ -75,11 +75,15 @@ def one(seed: int, name: str, folder: Path, queries: str) -> dict[str, object]:
     return {
         "verdict": found.verdict,
         "recommended": found.recommended,
-        "hubs": found.correction is not None and found.correction.hubs is not None,
+        "hubs": _hubs_weight(found.correction) > 0,
         "promised": promised(found),
         "keeps": keeps,
         "used": used,
     }
+
+
+def _hubs_weight(correction: Correction | None) -> float:
+    return 0.0 if correction is None or correction.hubs is None else correction.hubs.weight
 
 
 def promised(found: object) -> float | None:
@@ -106,7 +110,7 @@ def row(name: str, runs: list[dict]) -> str:
         run["verdict"] == "leave it alone" and run["keeps"]["ndcg"]["change"]["low"] > 0
         for run in runs
     )
-    methods = Counter(_short(run["recommended"]) for run in runs)
+    methods = Counter(run["recommended"] or "leave it alone" for run in runs)
     chosen = ", ".join(f"{method} {count}" for method, count in methods.most_common())
     hubs = [run["used"] for run in runs if run["hubs"]]
     keeps = [run["keeps"] for run in runs]
@@ -140,13 +144,6 @@ def _raw_excess(used: list[dict]) -> float:
 def _number(interval: dict) -> float:
     """NaN where no result is wrong, so that shares cannot be counted."""
     return float("nan") if interval["value"] is None else interval["value"]
-
-
-def _short(method: str | None) -> str:
-    """The corrector without the numbers of its hubs."""
-    if method is None:
-        return "leave it alone"
-    return method.partition(", hubs=")[0] + (", hubs)" if "hubs=" in method else "")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from command_line import modgap
 from modgap import Correction, load_digits
 from modgap.diagnosis.splits import split
 from modgap.io import Modalities
+from modgap.search import merge
 
 # What the commands wrote is made once for a set, on one worker.
 pytestmark = pytest.mark.xdist_group("readme")
@@ -101,7 +102,7 @@ def followed(request, follow):
     return follow(request.param)
 
 
-def mixed_ndcg(image_documents, text_documents, text_queries, metric, seed=0):
+def mixed_ndcg(image_documents, text_documents, text_queries, correction, seed=0):
     """NDCG@10 of text queries whose image is in an index of half images, half texts; loops."""
     n = len(text_queries)
     order = np.random.default_rng(seed).permutation(n)
@@ -109,17 +110,34 @@ def mixed_ndcg(image_documents, text_documents, text_queries, metric, seed=0):
     halves.append(set(range(n)) - halves[0])
     gains = []
     for images in halves:
-        texts = sorted(set(range(n)) - images)
-        index = [*image_documents[sorted(images)], *text_documents[texts]]
-        owner = [*sorted(images), *texts]
-        stored = np.array(index, np.float64)
+        held = {"image": sorted(images), "text": sorted(set(range(n)) - images)}
+        index = {
+            "image": np.array(image_documents[held["image"]], np.float64),
+            "text": np.array(text_documents[held["text"]], np.float64),
+        }
         for query in images:
-            scores = stored @ np.asarray(text_queries[query], np.float64)
-            if metric == "cosine":
-                scores = scores / np.linalg.norm(stored, axis=1)
-            best = [owner[place] for place in np.argsort(-scores, kind="stable")[:10]]
+            asked = np.asarray(text_queries[query], np.float64)
+            scores = {name: stored @ asked for name, stored in index.items()}
+            if correction.metric == "cosine":
+                for name, stored in index.items():
+                    scores[name] /= np.linalg.norm(stored, axis=1)
+            best = first_ten(held, scores, correction.background)
             gains.append(1 / np.log2(best.index(query) + 2) if query in best else 0.0)
     return float(np.mean(gains))
+
+
+def first_ten(held, scores, background):
+    """The best documents of both lists: by score, or merged as the README says."""
+    order = {name: np.argsort(-one, kind="stable") for name, one in scores.items()}
+    if background is not None:
+        lists = {
+            name: (np.array(held[name])[order[name]][None], one[order[name]][None])
+            for name, one in scores.items()
+        }
+        return merge(lists, 10, background).ids[0].tolist()
+    every = np.concatenate([*scores.values()])
+    owners = [owner for name in scores for owner in held[name]]
+    return [owners[place] for place in np.argsort(-every, kind="stable")[:10]]
 
 
 def promised(printed: str) -> float:
@@ -129,9 +147,9 @@ def promised(printed: str) -> float:
 
 def searched(folder: Path) -> float:
     """What the vectors that the README's commands wrote give, ranked as they say."""
-    metric = Correction.load(folder / "out" / "correction.safetensors").metric
+    correction = Correction.load(folder / "out" / "correction.safetensors")
     names = ("image-documents", "text-documents", "text-queries")
-    return mixed_ndcg(*(np.load(folder / f"{name}.npy") for name in names), metric)
+    return mixed_ndcg(*(np.load(folder / f"{name}.npy") for name in names), correction)
 
 
 def test_the_readme_has_the_commands_of_the_whole_way():

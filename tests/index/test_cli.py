@@ -96,6 +96,23 @@ def test_a_calibrator_file_adds_a_probability_and_a_cut_off(method, files, tmp_p
     left_out = np.array(result["probability"]) < 0.5
     assert 0 < left_out.sum() < left_out.size
     assert [key is None for line in cut["ids"] for key in line] == left_out.ravel().tolist()
+    cut = modgap(*judged, "--at-most", "1", "--json", ok=method == "expected")
+    if method == "expected":  # the same results as without a calibrator, judged before the cut
+        plain = json.loads(modgap(*search, "-k", "5", "--at-most", "1", "--json").stdout)
+        both = json.loads(cut.stdout)
+        assert both["ids"] == [line[:3] for line in plain["ids"]]
+        kept = 0
+        for query in range(N):
+            keys = zip(hits.modalities[query], hits.ids[query], strict=True)
+            known = dict(zip(keys, fitted.predict(hits)[query], strict=True))
+            parts = (both[name][query] for name in ("modalities", "ids", "probability"))
+            for name, key, probability in zip(*parts, strict=True):
+                if key is not None:
+                    assert probability == pytest.approx(known[name, key], abs=1e-5)
+                    kept += 1
+        assert N / 4 < kept < 3 * N
+    else:
+        assert "Expected wrong results need a background" in cut.stderr
     refused = modgap(*search, "--at-least", "0.5", ok=False)
     assert refused.returncode == 2
     assert "--at-least needs --calibrator" in refused.stderr

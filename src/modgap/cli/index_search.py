@@ -118,10 +118,11 @@ def search(
         address, fixed, trust=trust, table=table, ef_search=ef_search, nprobe=nprobe,
         column=vector_column, modality_column=modality_column, id_column=id_column,
     ) as index:  # fmt: skip
-        depth = k if judging is None else max(k, judging.k)
-        hits = index.search(rows, modality, depth, only, at_most=at_most)
-    if judging is not None:
-        hits = judging.judge(hits, modality, at_least=at_least).first(k)
+        if judging is None:
+            hits = index.search(rows, modality, k, only, at_most=at_most)
+        else:
+            hits = index.search(rows, modality, max(k, judging.k), only)
+            hits = judging.judge(hits, modality, at_least=at_least, at_most=at_most).first(k)
     if as_json:
         print_json(document("index_search", hits, modality=modality, first_row=first))
     else:

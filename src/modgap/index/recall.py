@@ -184,14 +184,20 @@ def _judged_recall(
     """``_recall`` where lists are merged by expected wrong results."""
     right = 0
     for line, found in enumerate(zip(hits.modalities.tolist(), hits.ids.tolist(), strict=True)):
-        expected = []
+        expected, equal = [], []
         for name, rows in stored.items():
             scores = (rows @ queries[line]).astype(np.float64)
             order = np.argsort(-scores, kind="stable")
             values = np.empty(len(scores))
             values[order] = merging_order(background.judged(scores[order][None], name)[0])[0]
             expected.append(values)
-        every = np.concatenate(expected)
+            # Of equal scores any may come first.
+            differs = -np.diff(scores[order]) > _ROUNDING * max(1.0, float(np.max(np.abs(scores))))
+            first = np.flatnonzero(np.append(True, differs))
+            shared = np.empty(len(scores))
+            shared[order] = values[order[np.repeat(first, np.diff(first, append=len(order)))]]
+            equal.append(shared)
+        last = np.partition(np.concatenate(expected), k - 1)[k - 1]
         known = [places[key] for key in zip(*found, strict=True) if key in places]
-        right += int(np.sum(every[known] <= np.partition(every, k - 1)[k - 1] * (1 + _SLACK)))
+        right += int(np.sum(np.concatenate(equal)[known] <= last * (1 + _SLACK)))
     return right / (len(queries) * k)

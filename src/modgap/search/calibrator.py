@@ -41,6 +41,7 @@ from modgap.search.judged_hits import (
     padded,
     ranking,
 )
+from modgap.search.merging import cut
 from modgap.search.reliability import (
     MIN_ACCEPTED,
     Reliability,
@@ -370,12 +371,25 @@ class ScoreCalibrator(BaseEstimator):
         return like(found, scores, scores.dtype) if is_torch(scores) else found
 
     def judge(
-        self, hits: Hits, modality: str | None = None, *, at_least: float | None = None
+        self,
+        hits: Hits,
+        modality: str | None = None,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
     ) -> Hits:
-        """Hits with their probability of being a match, without those below ``at_least``.
+        """Hits with their probability of being a match, and cut by it or by expected wrong results.
 
-        ``modality`` is that of the queries. Of each query the k best are judged; the others have
-        the probability NaN, and ``at_least`` leaves them out.
+        Parameters
+        ----------
+        hits : Hits
+            As the search returned them, not yet cut: a hit is judged by those it stands among.
+        modality : str, optional
+            That of the queries; may be left out where the calibrator knows only one.
+        at_least : float, optional
+            Leave out results with a lower probability, and those after the k best, which have none.
+        at_most : float, optional
+            Leave out results with more expected wrong results, as a search with ``at_most`` does.
         """
         if at_least is not None and not 0 <= check_finite(at_least, "at_least") <= 1:
             raise InputValueError(f"at_least must be a probability, got {at_least}.")
@@ -383,7 +397,9 @@ class ScoreCalibrator(BaseEstimator):
         beyond = hits.ids.shape[1] - predicted.shape[1]
         predicted = np.pad(predicted, ((0, 0), (0, beyond)), constant_values=np.nan)
         judged = replace(hits, probability=predicted)
-        return judged if at_least is None else judged.kept(predicted >= at_least)
+        if at_least is not None:
+            judged = judged.kept(predicted >= at_least)
+        return judged if at_most is None else cut(judged, at_most)
 
     def _predict_hits(self, hits: Hits, modality: str | None) -> np.ndarray:
         asking = list(dict.fromkeys(pair[0] for pair in self._models()))

@@ -155,18 +155,22 @@ def merge_checked(
     found = Hits(ids, scores, names, every, chance, least)
     if np.any(np.isneginf(scores)):  # results that a list did not have
         found = found.kept(np.isfinite(scores))
-    return found if at_most is None else _cut(found, at_most)
+    return found if at_most is None else cut(found, at_most)
 
 
-def _cut(hits: Hits, at_most: float) -> Hits:
+def cut(hits: Hits, at_most: float) -> Hits:
     """The results with at most so many expected wrong ones.
 
     Of queries without a match, 1 − e^(−at_most) have a wrong result that good. Where the first
     result looks no better than theirs, by level and height together, nothing is kept; else the
     first always is.
     """
-    assert hits.expected_wrong is not None
-    assert hits.chance is not None
+    if hits.expected_wrong is None or hits.chance is None:
+        raise InputValueError(NO_BACKGROUND)
+    if not at_most >= hits.least:
+        raise InputValueError(
+            f"at_most must be at least {hits.least:.2g}, where the bank ends, got {at_most:g}."
+        )
     kept = hits.expected_wrong <= at_most
     kept[:, 0] = True
     kept &= (hits.chance <= -np.expm1(-at_most))[:, None] & np.isfinite(hits.scores)
