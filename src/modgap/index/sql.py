@@ -265,7 +265,7 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
         body = judged_body(background, mapped, width, searches)
         return "\n".join([*lines, f"""\
 -- With at_most only results with at most so many expected wrong ones, and none where none passes.
-DROP FUNCTION IF EXISTS {function}(vector, int);
+{_drop(f"{function}(vector, int)")}
 CREATE OR REPLACE FUNCTION {function}(
     {arguments} DEFAULT 10, at_most double precision DEFAULT NULL
 ) RETURNS TABLE ({returned}, expected_wrong double precision)
@@ -283,12 +283,21 @@ BEGIN
     ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;
 END """
     lines.append(f"""\
-DROP FUNCTION IF EXISTS {function}(vector, int, double precision);
+{_drop(f"{function}(vector, int, double precision)")}
 CREATE OR REPLACE FUNCTION {function}({arguments} DEFAULT 10)
     RETURNS TABLE ({returned})
     LANGUAGE plpgsql AS {quoted_body(body)};
 """)
     return "\n".join(lines)
+
+
+def _drop(function: str) -> str:
+    """Drop what an earlier correction left under this name, without a word where there is none."""
+    return (
+        "SET client_min_messages TO warning;\n"
+        f"DROP FUNCTION IF EXISTS {function};\n"
+        "RESET client_min_messages;"
+    )
 
 
 def search_function(asking: str) -> str:
