@@ -391,6 +391,17 @@ def test_published_clip_returns_only_its_own_modality_from_one_index(
     assert len(found.trials) + len(found.not_tried) == len(DEFAULT_CORRECTORS) + 1
 
 
+def test_what_is_not_eligible_is_said_with_its_reason_from_the_choose_split(published_clip):
+    found = diagnose(*published_clip)
+    ruled_out = [trial for trial in found.trials if not trial.eligible]
+    assert ruled_out
+    assert found.not_eligible.startswith("Not eligible on the choose split: ")
+    for trial in ruled_out:
+        assert f"{trial.method} ({trial.reason})" in found.not_eligible
+    without_pairs = diagnose(*with_gap(), paired=False)
+    assert without_pairs.not_eligible == ""
+
+
 def test_rankings_by_distance_are_not_taken_to_be_kept_by_a_correction_of_inner_products():
     X, Y = with_gap()
     by_distance = diagnose(X, Y, correctors=(Calibrate(),), metric="euclidean")

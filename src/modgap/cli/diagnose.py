@@ -109,5 +109,7 @@ def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
     header, rows = diagnosis.table(without=_LEFT_OUT if narrow else ())
     marked = next((i for i, row in enumerate(rows) if row[0].startswith("→")), None)
     print_table(header, rows, marked=marked, stack_heads=True)
+    if diagnosis.not_eligible:
+        out.print(f"[dim]{escape(diagnosis.not_eligible)}[/dim]")
     for method, reason in diagnosis.not_tried.items():
         out.print(f"[dim]{escape(method)} was not tried: {escape(reason)}[/dim]")

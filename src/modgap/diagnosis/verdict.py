@@ -399,6 +399,14 @@ class Diagnosis(HasFigure, Result):
         return found if self.hubs is None else [*found, self.hubs.sentence]
 
     @property
+    def not_eligible(self) -> str:
+        """The corrections that the choose split ruled out, and why, in one sentence or none."""
+        if "choose" not in self.n_groups:
+            return ""
+        said = [f"{one.method} ({one.reason})" for one in self.trials if not one.eligible]
+        return f"Not eligible on the choose split: {', '.join(said)}." if said else ""
+
+    @property
     def moving(self) -> str | None:
         """The method that moves rows: the recommended one, or the best fixed one beside merging."""
         chosen = self.corrections.get(str(self.recommended))

@@ -22,7 +22,7 @@ function chart(data, names) {
 function status(trial, recommended, label) {
   if (trial.method === recommended) return label ? `Written: ${label}` : "Recommended";
   if (trial.eligible) return "Eligible";
-  return `Not eligible: ${trial.reason}`;
+  return `Not eligible on the choose split: ${trial.reason}`;
 }
 
 // For spreadsheets: value, interval and change with interval, each in a column of its own.
@@ -83,8 +83,9 @@ function render(data) {
   add(place, modgap.head.missing(data, "corrections", none ? "No correction was tried." : null),
     none ? null : [el("p", { class: "lead" }, diagnosis.n_groups?.choose === undefined
       ? "Every correction was fitted on one part of the rows. All numbers here are from the other part."
-      : "Every correction was fitted on the fit split. One was chosen on the choose split. All numbers "
-        + "here are from the confirm split, which neither step saw."), chart(data, names), table(data, names)],
+      : "Every correction was fitted on the fit split. The choose split decided which are eligible, and "
+        + "chose one. The metrics here are from the confirm split, which neither step saw; reasons name "
+        + "the numbers of the choose split."), chart(data, names), table(data, names)],
     diagnosis ? notTried(diagnosis) : null);
 }
 
