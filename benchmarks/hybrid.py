@@ -96,11 +96,15 @@ def of_ten(method, scores):
     return found
 
 
-def split(photos, seed, answers, ratio):
-    """NDCG@10 of each query by method, which photos ask, where answers are, and wrong results."""
+def split(photos, seed, answers, ratio, log=False):
+    """One draw; with ``log`` the bank's own photos stand in the index, too.
+
+    NDCG@10 of each query by method, which photos ask, where answers are, and wrong results.
+    """
     rng = np.random.default_rng(seed)
     n = len(photos.images)
-    bank, held = np.split(rng.permutation(n), [N_BANK])
+    order = rng.permutation(n)
+    bank, held = (order[:N_BANK], rng.permutation(n)) if log else np.split(order, [N_BANK])
     lexical, visual = RATIOS[ratio]
     if answers == "one":
         captions, images = np.split(held, [round(len(held) * lexical / (lexical + visual))])
@@ -110,6 +114,7 @@ def split(photos, seed, answers, ratio):
     documents = rng.integers(0, 5, n)
     queries = (documents + rng.integers(1, 5, n)) % 5
     asking = held if answers == "one" else np.intersect1d(images, captions)
+    asking = np.setdiff1d(asking, bank)
     where = images, captions, documents, queries
     sizes = {"image": len(images), "caption": len(captions)}
     banked = photos.lists(bank, *where, BANK_DEPTH)
@@ -203,6 +208,20 @@ class Means:
         return [round(float(q), 4) for q in np.quantile(drawn, (0.025, 0.975))]
 
 
+def of_log(photos, ratio, splits):
+    """Wrong results asked for and got where the bank's queries have matches that nobody marked."""
+    got = []
+    for seed in range(splits):
+        *_, wrong, _ = split(photos, seed, "one", ratio, log=True)
+        got.append([wrong[asked].mean() / asked for asked in ASKED])
+    return {
+        "bank": "log",
+        "ratio": ratio,
+        "asked": ASKED,
+        "got per asked": np.mean(got, axis=0).round(3).tolist(),
+    }
+
+
 def study(photos, answers, ratio, splits):
     """Rows of figures: means with what E is above them by, and wrong results asked for and got."""
     means, wrong, kept = Means(len(photos.images)), [], []
@@ -274,7 +293,8 @@ def main() -> None:
         for ratio in RATIOS:
             rows += study(photos, answers, ratio, options.splits)
             print(json.dumps(rows[-1]))
-    print(table(rows))
+    rows += [of_log(photos, ratio, options.splits) for ratio in RATIOS]
+    print(*map(json.dumps, rows[-len(RATIOS) :]), table(rows), sep="\n")
     if options.save:
         record = {"machine": machine(), "date": date.today().isoformat(), "commit": commit()}
         record["splits"] = options.splits

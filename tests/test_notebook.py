@@ -58,7 +58,9 @@ def test_the_notebook_runs_without_a_warning_and_shows_tables_and_drawings(execu
     assert all(cell.outputs for cell in executed.cells if cell.cell_type == "code")
     shown = [out.data for out in outputs(executed)]
     with_table = [data["text/html"] for data in shown if "text/html" in data]
-    assert sum("<table" in page and "<svg" in page for page in with_table) == 6
+    assert sum("<table" in page for page in with_table) == 6
+    assert sum("<table" in page and "<svg" in page for page in with_table) == 5
+    assert sum("what is done to rows" in page for page in with_table) == 1
     assert sum("<iframe" in page for page in with_table) == 1
     assert sum("image/png" in data for data in shown) == 3
     for data in shown:
