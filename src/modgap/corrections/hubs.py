@@ -127,8 +127,10 @@ class Hubs(Brief):
         return self.bank
 
     @cached_property
-    def _rows(self) -> np.ndarray:
-        return self.check_bank().astype(np.float32)
+    def rows(self) -> np.ndarray:
+        """The queries of the bank in float32."""
+        bank = self.check_bank() if self.bank is None else self.bank
+        return bank.astype(np.float32)
 
     def column(self, documents: Array, keys: np.ndarray | None = None) -> Array:
         """−α h of documents as the correction maps them, before the column is added."""
@@ -138,7 +140,7 @@ class Hubs(Brief):
         self, documents: Array, keys: np.ndarray | None = None, neighbours: int | None = None
     ) -> Array:
         """h of documents as the correction maps them: the mean of their k largest scores."""
-        bank = like(self._rows, documents)
+        bank = like(self.rows, documents)
         return top_mean(documents, bank, neighbours or self.neighbours, keys, self.keys)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from modgap.arrays import row_blocks, rows_per_block
 from modgap.core.checks import InputValueError, check_all_finite
-from modgap.core.results import Brief
+from modgap.core.results import Brief, unchecked
 from modgap.corrections.hubs import Hubs
 
 # The level of a query is its score at this place; a small list has half of its documents above it.
@@ -153,7 +153,17 @@ class ListBackground(Brief):
             for of in (levels.mean[known], spreads)
         )
         best = np.where(np.isfinite(scores[:, 0]), scores[:, 0], np.nanmin(levels.mean))
-        return cls(places, slope, n_documents, heights, best, level, spread, matched)
+        return unchecked(
+            cls,
+            places=places,
+            slope=slope,
+            n_documents=n_documents,
+            heights=heights,
+            best=best,
+            level=level,
+            spread=spread,
+            matched=matched,
+        )
 
     @property
     def n_queries(self) -> int:
@@ -282,7 +292,7 @@ def list_background(
 
     A query of the bank is left out of the hubness that its own score is compared with.
     """
-    bank = hubs.check_bank().astype(np.float32)
+    bank = hubs.rows
     b = len(bank)
     scores = np.full((b, 0), -np.inf, dtype=np.float32)
     # Beside each score the best one that any query of the bank has on its document.

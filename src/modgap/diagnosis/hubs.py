@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap.core.checks import Array
-from modgap.core.results import Result, signed
+from modgap.core.results import Result, changed, signed
 from modgap.corrections import Calibrate, ExpectedWrong, Metric, row_length
 from modgap.corrections.bank import check_bank
 from modgap.evaluation.metrics import directions
@@ -157,14 +157,14 @@ def _changes(
     """For each weight, what changes for every query of one half and one modality."""
     if metric == "cosine":
         held = held.at_unit_length()
+    correction, _ = ExpectedWrong(0.0).try_fit(
+        fitted, queries=asking, bank=bank, rows=row_length(metric), check=False
+    )
+    if correction is None:
+        return
     without: tuple[np.ndarray, ...] | None = None
     for weight in (0.0, *WEIGHTS):
-        correction, _ = ExpectedWrong(weight).try_fit(
-            fitted, queries=asking, bank=bank, rows=row_length(metric), check=False
-        )
-        if correction is None:
-            return
-        rows = Corrected(held, correction)
+        rows = Corrected(held, changed(correction, hubs=changed(correction.hubs, weight=weight)))
         ranks = [
             ranks_across(rows, *way)
             for way in directions(held.names, [asking], held.asking).values()
