@@ -192,8 +192,20 @@ def test_a_stored_query_is_found_by_keyboard_and_its_results_are_right(fresh, di
         lines = page.locator(".results-column").nth(column)
         shown.append(lines.locator(".item-name").all_inner_texts())
         assert shown[-1] == [f"{name} row {row:,}" for name, row in expected]
-        numbers = lines.locator(".num").evaluate_all("all => all.map(e => +e.dataset.value)")
+        read = "all => all.map(e => +e.dataset.value)"
+        numbers = lines.locator(".num[data-term=score]").evaluate_all(read)
         np.testing.assert_allclose(numbers, hits.scores[0], atol=1e-6)
+        assert lines.locator(".cutoff").count() == (fix.background is not None)
+        if fix.background is not None:
+            wrong = lines.locator(".num[data-term=expected_wrong]").evaluate_all(read)
+            known = np.maximum(hits.expected_wrong[0], hits.least)
+            np.testing.assert_allclose(wrong, known, rtol=1e-4)
+            lines.locator("#cutoff").fill("5")
+            below = lines.locator(".hit").evaluate_all(
+                "hits => hits.map(hit => hit.classList.contains('is-below'))"
+            )
+            assert below == (hits.expected_wrong[0] > 10**0.5).tolist()
+            assert len(set(below)) == 2
         marked = lines.locator(".hit").evaluate_all(
             "hits => hits.map(hit => hit.classList.contains('is-match'))"
         )

@@ -124,6 +124,17 @@ def test_without_any_match_there_are_as_many_results_as_are_expected(known, weig
     assert share == pytest.approx(wanted, abs=0.06)
 
 
+def test_short_lists_hold_what_is_expected_deep_down_too():
+    """Some bank queries found more than is kept of them, and some fewer."""
+    bank = Hits.of_scores(words(11, B), "text").scores
+    assert 0.1 < np.mean(np.isneginf(bank[:, -1])) < 0.9
+    known = Background.of_scores({"bm25": bank}, {"bm25": 300})
+    asked = Hits.of_scores(words(17, 2000), "text", k=300).scores
+    expected = known.expected_wrong_of_scores(asked, "bm25")
+    for limit in (1.0, 5.0, 20.0, 50.0):
+        assert np.sum(expected <= limit, axis=1).mean() == pytest.approx(limit, rel=0.2)
+
+
 def test_weights_are_shares_and_equal_ones_change_nothing(known):
     lists = {"bm25": Hits.of_scores(words(3), "text"), "image": vectors(4)}
     plain = merge(lists, 10, known)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 from modgap import Correction
+from modgap.corrections import ExpectedWrong
+from modgap.corrections.background import FewQueriesWarning
 from modgap.reports import contents, from_pixels
 from modgap.serve import Explorer
 from modgap.serve.app import live_assets, make_app
@@ -237,7 +240,7 @@ def test_nothing_misleads_while_the_report_is_made_cancelled_and_made_anew(tab, 
         opened.get_by_role("button", name="Make the report").click()
         opened.wait_for_selector("html[data-ready=true]", state="attached", timeout=WAIT)
         assert not opened.locator("#loading").is_visible()
-        opened.locator("h3", has_text="Corrected: Calibrate").wait_for(timeout=WAIT)
+        opened.locator("h3", has_text="Corrected: ExpectedWrong").wait_for(timeout=WAIT)
         assert column.count() == 0
     # The browser itself complains of every answer that is no success.
     assert [one for one in complaints if "409" not in one and address not in one] == []
@@ -274,3 +277,49 @@ def test_nothing_is_wider_than_the_screen_and_readers_of_all_kinds_can_use_it(pa
         (v["id"], [n["target"] for n in v["nodes"]]) for v in found.response["violations"]
     ]
     assert violations == []
+
+
+def test_results_below_the_cut_off_are_grey_and_nothing_found_is_said(page, explorer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewQueriesWarning)
+        judged = explorer.try_out(ExpectedWrong(), lambda *step: None)
+    explorer.corrections.add(judged)
+    page.reload()
+    page.wait_for_selector(".results[data-ready]", timeout=WAIT)
+    page.select_option("#ask-modality", "text")
+    page.select_option("#ask-index", "all")
+    page.select_option("#ask-correction", judged.id)
+    page.locator(".paste summary").click()
+    texts = set()
+    # The second query is between all others, like one without a match.
+    middle = explorer.data.sides["text"].rows().mean(axis=0).tolist()
+    for asked in ({"row": 5}, {"vector": middle}):
+        if "row" in asked:
+            ask(page, "text", asked["row"])
+        else:
+            page.fill("#ask-vector", str(middle))
+            page.get_by_role("button", name="Search with the vector").click()
+            page.locator(".asked", has_text="The vector you gave").wait_for()
+        whole = explorer.search("text", correction=judged.id, **asked)
+        column = page.locator(".results-column").nth(1)
+        assert page.locator(".results-column").nth(0).locator(".cutoff").count() == 0
+        shown = column.locator(".expected .num")
+        values = [float(v) for v in shown.evaluate_all("all => all.map(one => one.dataset.value)")]
+        wrong = [max(hit.expected_wrong, whole.least) for hit in whole.corrected]
+        assert values == pytest.approx(wrong)
+        lowest = int(column.locator("#cutoff").get_attribute("min"))
+        for step in (lowest, 0, 6, 20):
+            column.locator("#cutoff").fill(str(step))
+            cut = explorer.search("text", correction=judged.id, at_most=10 ** (step / 10), **asked)
+            kept = column.locator(".hit:not(.is-below) .item-name").all_inner_texts()
+            assert [text.split()[-1] for text in kept] == [str(hit.row) for hit in cut.corrected]
+            n_below = len(whole.corrected) - len(kept)
+            assert column.get_by_text("below the cut-off").filter(visible=True).count() == n_below
+            said = column.locator(".cutoff .note").inner_text()
+            assert said.startswith(f"{len(kept)} of 10" if kept else "Nothing found")
+            texts.add(said.split()[0])
+    assert {"Nothing", "10"} <= texts
+    # The cut-off stays for the next query.
+    column.locator("#cutoff").fill("6")
+    ask(page, "text", 3)
+    assert page.locator("#cutoff").input_value() == "6"

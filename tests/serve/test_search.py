@@ -16,6 +16,7 @@ from modgap.corrections import (
     Center,
     Correction,
     Corrector,
+    ExpectedWrong,
     OrthogonalShift,
     Procrustes,
     Shift,
@@ -23,8 +24,9 @@ from modgap.corrections import (
     in_one_sentence,
     row_length,
 )
+from modgap.corrections.background import FewQueriesWarning
 from modgap.io import Embeddings, Modalities
-from modgap.search import search
+from modgap.search import search, search_corrected
 from modgap.search.scores import document_bias, rows_to_multiply
 from modgap.serve import Explorer, MixedIndex
 from modgap.serve.mapped_rows import MappedRows
@@ -357,3 +359,45 @@ def test_candidates_on_which_float32_fails_are_told_apart():
         np.where(found.modalities == "text", found.ids + 400, found.ids).tolist() == rows.tolist()
     )
     np.testing.assert_allclose(found.scores, scores, rtol=1e-6)
+
+
+def test_results_of_lists_are_judged_and_cut_as_the_library_does(explorer):
+    data = explorer.data
+    with pytest.warns(FewQueriesWarning, match="90 queries"):
+        fitted = ExpectedWrong().fit(data, queries="text").correction_
+    explorer.corrections.add(
+        Fitted("e", {"text": fitted}, ("text",), 0, None, None, id="expected-wrong")
+    )
+    stored = {
+        name: fitted.apply(side.rows(), name, keys=data.keys_of(name))
+        for name, side in data.sides.items()
+    }
+    asked = np.random.default_rng(3).normal(size=(12, DIM))
+    found = 0
+    for query in asked:
+        for at_most in (None, 1.0):
+            hits = search_corrected(
+                fitted, query[None], stored, 8, modality="text", at_most=at_most
+            )
+            answer = explorer.search(
+                "text", vector=query.tolist(), k=8, correction="expected-wrong", at_most=at_most
+            )
+            kept = np.isfinite(hits.scores[0])
+            columns = (part[0][kept] for part in (hits.modalities, hits.ids, hits.scores))
+            check(answer.corrected, list(zip(*columns, strict=True)))
+            assert [hit.expected_wrong for hit in answer.corrected] == pytest.approx(
+                hits.expected_wrong[0][kept].tolist(), rel=1e-3
+            )
+            assert answer.chance == pytest.approx(hits.chance[0])
+            assert answer.least == hits.least
+            assert {hit.expected_wrong for hit in answer.raw} == {None}
+            found += bool(answer.corrected)
+    assert 12 < found < 24
+    half = explorer.search("text", row=3, correction="expected-wrong", index="one_side")
+    assert all(hit.expected_wrong > 0 for hit in half.corrected)
+    for options in ({}, {"correction": None}):
+        with pytest.raises(InputError, match=r"at_most cuts corrected results\. Name a correction"):
+            explorer.search("text", row=3, at_most=1.0, **options)
+    keep(explorer, Shift(0.4), "moved")
+    with pytest.raises(InputError, match="Expected wrong results need a background"):
+        explorer.search("text", row=3, at_most=1.0, correction="moved")

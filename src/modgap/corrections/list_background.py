@@ -202,8 +202,8 @@ class ListBackground(Brief):
         log_e = np.log((np.arange(1, n + 1) + 0.5) / b)
         # Deeper than this some query's results are not known.
         deep = n - 1
-        if self.heights.shape[1] < self.n_documents and np.all(np.isfinite(self.heights[:, -1])):
-            floor = float(np.max(self.heights[:, -1]))
+        floor = float(np.max(self.heights[:, -1]))
+        if self.heights.shape[1] < self.n_documents and np.isfinite(floor):
             deep = max(int(np.searchsorted(-known, -floor, side="right")) - 1, 0)
         top = min(max(LEAST_SEEN, b // 10), n, deep + 1) - 1
         ten = min(max(round(_STEEP * b), 2 * (top + 1)), deep + 1) - 1

@@ -54,6 +54,7 @@ def make_answers(
     correction = diagnosis.corrections.get(str(diagnosis.recommended))
     if correction is not None:
         corrected = mixed_results(rows, correction=correction, **options)
+    background = None if correction is None else correction.background
     before = first_ten(raw, data.names)
     if before is None:
         return Answers()
@@ -85,6 +86,7 @@ def make_answers(
         "method": diagnosis.recommended,
         "metric": metric,
         "corrected_metric": None if correction is None else correction.metric,
+        "least": None if background is None else background.least * len(data.names),
         "demands": None if correction is None else in_one_sentence(correction, diagnosis.queries),
         "queries": queries,
         "items": items.listed(queries, typical, pictures),
@@ -151,14 +153,18 @@ class _Items:
 
     def _hits(self, found: MixedResults, line: int) -> list[dict[str, Any]]:
         known = found.rank[line] >= 0
-        columns = (found.kind[line], found.row[line], found.score[line], found.match[line])
+        columns = (
+            found.kind[line], found.row[line], found.score[line], found.match[line],
+            found.expected_wrong[line],
+        )  # fmt: skip
         return [
             {
                 "item": self._number((int(kind), self._row(int(kind), int(row)), False)),
                 "score": float(score),
                 "match": bool(match) if known else None,
+                "expected_wrong": None if np.isnan(wrong) else float(wrong),
             }
-            for kind, row, score, match in zip(*columns, strict=True)
+            for kind, row, score, match, wrong in zip(*columns, strict=True)
             if kind >= 0
         ]
 

@@ -18,9 +18,9 @@ from typing import Any
 # A module may use those before it.
 MODULES = [
     "dom", "number", "server", "terms", "theme", "sides", "tables", "figures", "histogram",
-    "intervals", "panels", "head", "hits", "answers", "demands", "verdict", "first", "moving",
-    "fields", "saving", "finding", "walking", "colours", "selection", "scene", "metrics", "card",
-    "points", "gaps", "picture", "comparison", "corrections", "fix", "features", "geometry",
+    "intervals", "panels", "head", "cutoff", "hits", "answers", "demands", "verdict", "first",
+    "moving", "fields", "saving", "finding", "walking", "colours", "selection", "scene", "metrics",
+    "card", "points", "gaps", "picture", "comparison", "corrections", "fix", "features", "geometry",
     "conformity", "landscapes", "measures",
 ]  # fmt: skip
 LIVE_MODULES = ["live_shared", "search", "workbench", "live"]

@@ -161,6 +161,7 @@ class Explorer:
         k: int = 10,
         correction: str | None = None,
         index: IndexKind = "all",
+        at_most: float | None = None,
     ) -> SearchAnswer:
         """The rows nearest to a row of the data or to a vector, raw beside corrected.
 
@@ -179,6 +180,8 @@ class Explorer:
         index : {"all", "one_side"}
             Every row, or every group as one of its modalities only: half of the groups as each,
             and that of the query as the other one. ``mixed_retrieval`` searches the second.
+        at_most : float, optional
+            Leave out corrected rows with more expected wrong results than this.
         """
         if (row is None) == (vector is None):
             raise InputValueError("A search takes a row or a vector, and not both.")
@@ -196,10 +199,15 @@ class Explorer:
             check_choice(modality, "modality", self.data.names)
             asked = check_vector(vector, self.data.dim)
         among = self._one_side(modality, row) if index == "one_side" else None
-        raw, *corrected = (
-            self.index.search(asked, modality, k, without=row, among=among, correction=used)
-            for used in ([None] if fix is None else [None, fix])
-        )
+        if at_most is not None and fix is None:
+            raise InputValueError("at_most cuts corrected results. Name a correction, too.")
+        raw = self.index.search(asked, modality, k, without=row, among=among)
+        found = None
+        if fix is not None:
+            found = self.index.search(
+                asked, modality, k, without=row, among=among, correction=fix, at_most=at_most
+            )
+        chance = None if found is None else found.chance
         tell(self.monitor, f"{modality} queries", asked)
         return SearchAnswer(
             query=query,
@@ -207,7 +215,9 @@ class Explorer:
             raw=self._described(raw, query),
             corrected_metric=None if fix is None else fix.metric,
             corrected_demands=None if fix is None else in_one_sentence(fix, [modality]),
-            corrected=self._described(corrected[0], query) if corrected else None,
+            corrected=None if found is None else self._described(found, query),
+            chance=None if chance is None else float(chance[0]),
+            least=None if found is None or chance is None else found.least,
         )
 
     def _one_side(self, modality: str, row: int | None) -> dict[str, np.ndarray]:
@@ -233,7 +243,11 @@ class Explorer:
         }
 
     def _described(self, hits: Hits, query: RowItem | None) -> list[SearchHit]:
-        columns = (part[0].tolist() for part in (hits.modalities, hits.ids, hits.scores))
+        wrong = hits.expected_wrong
+        expected = np.full(hits.ids.shape, None) if wrong is None else wrong
+        there = np.isfinite(hits.scores[0])
+        parts = (hits.modalities, hits.ids, hits.scores, expected)
+        columns = (part[0][there].tolist() for part in parts)
         groups = self._groups if query is not None else {}
         asked = groups[query.modality][query.row] if query is not None and groups else None
         return [
@@ -241,8 +255,9 @@ class Explorer:
                 **self.rows.item(name, row).model_dump(),
                 score=score,
                 match=bool(groups[name][row] == asked) if groups else None,
+                expected_wrong=e,
             )
-            for name, row, score in zip(*columns, strict=True)
+            for name, row, score, e in zip(*columns, strict=True)
         ]
 
     def try_out(self, corrector: Corrector, progress: Progress) -> Fitted:

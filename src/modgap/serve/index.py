@@ -14,7 +14,7 @@ from modgap.core.door import check_rows
 from modgap.corrections import Correction, Metric
 from modgap.io import Modalities
 from modgap.search import Hits
-from modgap.search.merging import best_of, merge
+from modgap.search.merging import NO_BACKGROUND, best_of, merge_checked
 from modgap.search.scores import row_factors
 from modgap.serve.mapped_rows import LiveRows, MappedRows
 
@@ -85,6 +85,7 @@ class MixedIndex:
         without: int | None = None,
         among: Mapping[str, np.ndarray] | None = None,
         correction: Correction | None = None,
+        at_most: float | None = None,
     ) -> Hits:
         """The ``k`` nearest rows of either modality: ids are row numbers, scores those of search.
 
@@ -104,8 +105,13 @@ class MixedIndex:
             Marks the live rows of each modality to look at; all when left out.
         correction : Correction, optional
             Maps the queries and the rows; without it, they are searched as they are.
+        at_most : float, optional
+            Leave out results with more expected wrong ones than this, where the correction has a
+            background.
         """
         used = correction or self._as_is
+        if at_most is not None and used.background is None:
+            raise InputValueError(NO_BACKGROUND)
         documents = self._raw if correction is None else self.documents(correction)
         asked = used.apply(queries, modality, "query")
         # A query on the origin has no direction, and is refused here.
@@ -123,7 +129,7 @@ class MixedIndex:
             places = k if background is None else max(k, background.list_of(name).places)
             lists[name] = mapped.search(asked, places, marked)
         if background is not None:
-            return merge(lists, k, background)
+            return merge_checked(lists, k, background, at_most=at_most)
         names = [np.full(ids.shape, name, dtype=object) for name, (ids, _) in lists.items()]
         ids, scores = (np.hstack(part) for part in zip(*lists.values(), strict=True))
         return best_of(ids, scores, np.hstack(names), k)

@@ -159,6 +159,12 @@ class SearchRequest(Taken):
     correction: str | None = Field(
         None, max_length=64, description="A correction to search with beside the rows as they are."
     )
+    at_most: Finite | None = Field(
+        None,
+        gt=0,
+        description="Leave out corrected results with more expected wrong ones than this; for a "
+        "correction that merges by them.",
+    )
     index: IndexKind = Field(
         "all",
         description="all: every row. one_side: every group as one of its modalities only, the "
@@ -176,6 +182,10 @@ class SearchHit(RowItem):
     match: bool | None = Field(
         description="Whether it is of the query's group; null where that is not known."
     )
+    expected_wrong: float | None = Field(
+        description="How many wrong results to expect that are at least as good; null where the "
+        "results are not merged by it."
+    )
 
 
 class SearchAnswer(BaseModel):
@@ -189,6 +199,13 @@ class SearchAnswer(BaseModel):
         description="What the correction demands for such queries, in one sentence."
     )
     corrected: list[SearchHit] | None
+    chance: float | None = Field(
+        description="The share of queries without a match whose best corrected result looks as "
+        "good; null where the results are not merged by expected wrong ones."
+    )
+    least: float | None = Field(
+        description="The least number of expected wrong results that the bank tells."
+    )
 
 
 # -- corrections and jobs -------------------------------------------------------------------------

@@ -178,7 +178,8 @@ def search(
     The rows as they are get ranked by the server's metric, the corrected ones beside them by the
     metric of the correction: the query is mapped as a query, the rows as documents. Where a
     correction serves one modality of queries, the one for the modality of this query is used. A
-    larger score is nearer.
+    larger score is nearer. Where it merges by expected wrong results, each corrected result has
+    them, and ``at_most`` cuts there.
     """
     return explorer.search(**asked.model_dump())
 

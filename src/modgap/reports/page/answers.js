@@ -6,6 +6,7 @@
 
 const { el, image } = modgap.dom;
 const { format } = modgap.number;
+const LEAST = ["answers", "least"];
 const BRIEF = 6; // results on the first screen; a narrow one shows three of them
 
 function item(data, number) {
@@ -15,12 +16,17 @@ function item(data, number) {
 
 function hits(data, query, key) {
   return data.answers.queries[query][key]?.map((hit, place) => ({ ...item(data, hit.item),
-    match: hit.match, key: ["answers", "queries", query, key, place, "score"] })) ?? null;
+    match: hit.match, wrong: hit.expected_wrong, key: ["answers", "queries", query, key, place] })) ?? null;
 }
 
 function drawn(data, found) {
   return found.map((hit) => ({ ...hit, picture: image(hit.thumbnail, ""),
-    score: modgap.number.show(data, hit.key, { term: "score", digits: 3 }) }));
+    score: modgap.number.show(data, [...hit.key, "score"], { term: "score", digits: 3 }),
+    expected: modgap.hits.expected(wrong(data, [...hit.key, "expected_wrong"]), wrong(data, LEAST)) }));
+}
+
+function wrong(data, path) {
+  return { value: modgap.number.at(data, path), show: () => modgap.number.show(data, path, { term: "expected_wrong" }) };
 }
 
 // Whether the right result is there, and where: never told by colour alone.
@@ -89,7 +95,7 @@ function columns(data, query) {
     notes: notes(data, query, "raw", answers.metric, "Documents and queries are left as they are.") })];
   if (corrected) {
     found.push(modgap.hits.column({ names, title: `Corrected: ${answers.method}`, others: raw,
-      hits: drawn(data, corrected),
+      hits: drawn(data, corrected), cut: { chance: null, least: answers.least },
       notes: notes(data, query, "corrected", answers.corrected_metric, answers.demands) }));
   }
   return found;

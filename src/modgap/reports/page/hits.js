@@ -1,12 +1,14 @@
 // Results of a search, as people see them: one column for the rows as they are, one for the corrected.
 //
-//   modgap.hits.column({names, title, notes, hits, others, act})   a column; `others` are the hits it is
-//       compared with ("new here", "was 1"), act(hit) may give a button
+//   modgap.hits.column({names, title, notes, hits, others, act, cut})   a column; `others` are the hits it is
+//       compared with ("new here", "was 1"), act(hit) may give a button, `cut` {chance, least} a cut-off
 //   modgap.hits.moved(hit, place, others)   "new here", "was 1" or null
+//   modgap.hits.expected(number, least)     what is shown of {value, show()} where the bank tells `least`
 //   modgap.hits.query(names, hit, note)     the query of a search
 //   modgap.hits.results(query, columns)     all of it below each other
 //   modgap.hits.side(names, at)             the name of a modality with its mark
-//     hit {side, row, label, picture: Node or null, score: Node, match: true, false or null}
+//     hit {side, row, label, picture: Node or null, score: Node, match: true, false or null,
+//          wrong: number or null, expected: Node or null}; the last two are its expected wrong results
 
 const { el } = modgap.dom;
 const { format } = modgap.number;
@@ -47,8 +49,10 @@ function row(names, hit, place, others, act) {
     el("div", { class: "hit-body" }, named(names, hit),
       hit.label === null ? null : el("p", { class: "item-label" }, hit.label),
       el("p", { class: "hit-facts" }, hit.score,
+        hit.expected ? el("span", { class: "expected" }, hit.expected, " expected wrong") : null,
         hit.match ? el("strong", { class: "match" }, "✓ match") : null,
-        change ? el("span", { class: "moved" }, change) : null)),
+        change ? el("span", { class: "moved" }, change) : null,
+        el("span", { class: "below" }, "below the cut-off"))),
     act?.(hit) ?? null);
 }
 
@@ -56,11 +60,18 @@ function scores(metric) {
   return `Score: ${METRICS[metric]}, larger is nearer.`;
 }
 
-function column({ names, title, notes, hits, others, act }) {
+function column({ names, title, notes, hits, others, act, cut }) {
+  const rows = hits.map((hit, place) => row(names, hit, place, others, act));
+  const cutoff = cut?.least ? modgap.cutoff.control(rows, { ...cut, wrong: hits.map((hit) => hit.wrong) }) : null;
   return el("div", { class: "results-column" }, el("h3", {}, title),
-    notes.map((note) => el("p", { class: "note" }, note)), shares(names, hits),
-    modgap.terms.rove(el("ol", { class: "hits" },
-      hits.map((hit, place) => row(names, hit, place, others, act)))));
+    notes.map((note) => el("p", { class: "note" }, note)), shares(names, hits), cutoff,
+    modgap.terms.rove(el("ol", { class: "hits" }, rows)));
+}
+
+// Expected wrong results, "< 0.05" where the bank does not tell how few.
+function expected(number, least) {
+  if (number.value === null) return null;
+  return number.value < least.value ? ["< ", least.show()] : number.show();
 }
 
 function query(names, hit, note) {
@@ -74,4 +85,4 @@ function results(asked, columns) {
     el("div", { class: "columns" }, columns)];
 }
 
-modgap.hits = { column, moved, query, results, side, scores };
+modgap.hits = { column, expected, moved, query, results, side, scores };

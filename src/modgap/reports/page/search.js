@@ -23,7 +23,7 @@ function askWith(hit, next) {
     on: { click: () => next(hit) } }, "Ask with this");
 }
 
-function column(info, title, metric, found, key, others, next, demands) {
+function column(info, title, metric, found, key, others, next, demands, cut) {
   const first = found.findIndex((hit) => hit.match);
   const known = found.some((hit) => hit.match !== null);
   const where = !known ? null : first < 0 ? `No match among the first ${found.length}.`
@@ -31,10 +31,17 @@ function column(info, title, metric, found, key, others, next, demands) {
   return modgap.hits.column({ names: info.names, title,
     notes: [[modgap.hits.scores(metric), where].filter(Boolean).join(" "),
       demands ?? "Documents and queries are left as they are."],
-    hits: found.map((hit, place) => ({ ...hitOf(info, hit), score: modgap.number.element(hit.score,
-      `live.search.${key}.${place}.score`, { term: "score", digits: 3 }) })),
+    hits: found.map((hit, place) => ({ ...hitOf(info, hit), wrong: hit.expected_wrong,
+      score: modgap.number.element(hit.score, `live.search.${key}.${place}.score`, { term: "score", digits: 3 }),
+      expected: modgap.hits.expected(shown(hit.expected_wrong, `${key}.${place}.expected_wrong`),
+        shown(cut?.least ?? null, "least")) })),
+    cut,
     others: others?.map((hit) => hitOf(info, hit)),
     act: (hit) => askWith(hit, next) });
+}
+
+function shown(value, key) {
+  return { value, show: () => modgap.number.element(value, `live.search.${key}`, { term: "expected_wrong" }) };
 }
 
 function makeSearch(info, state) {
@@ -77,7 +84,8 @@ function makeSearch(info, state) {
     const columns = [column(info, "As it is", answer.metric, answer.raw, "raw", null, next)];
     if (answer.corrected) {
       columns.push(column(info, `Corrected: ${state.nameOf(query.correction)}`, answer.corrected_metric,
-        answer.corrected, "corrected", answer.raw, next, answer.corrected_demands));
+        answer.corrected, "corrected", answer.raw, next, answer.corrected_demands,
+        { chance: answer.chance, least: answer.least }));
     } else {
       columns.push(el("div", { class: "results-column" }, el("h3", {}, "Corrected"), missing));
     }
