@@ -20,7 +20,7 @@ from modgap.corrections import Center, Procrustes, Whiten
 from modgap.corrections.calibrate import Calibrate
 from modgap.diagnosis import fix
 from modgap.index.sql import pgvector_sql
-from modgap.search import search
+from modgap.search import search, search_corrected
 
 pytestmark = pytest.mark.xdist_group("fix")  # a set is fixed once
 
@@ -316,7 +316,13 @@ def test_the_documents_in_lancedb(real, tmp_path):
 def test_the_sql_corrects_a_table_and_searches_its_graphs(real):
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
     folder, X, Y = real
-    _, _, best = exact(folder, Y[:60])
+    correction = Correction.load(folder / "correction.safetensors")
+    held = dict(zip(correction.names, documents(folder, correction), strict=True))
+    hits = search_corrected(correction, Y[:60], held, 10)
+    best = [
+        [place(name, int(row), len(X)) for name, row in zip(*line, strict=True)]
+        for line in zip(hits.modalities, hits.ids, strict=True)
+    ]
     table = new_name()
     sql = (folder / "pgvector.sql").read_text().replace("items", table)
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
@@ -324,7 +330,7 @@ def test_the_sql_corrects_a_table_and_searches_its_graphs(real):
         connection.execute(sql)
         connection.execute("SET enable_seqscan = off")  # so small a table would not use its graphs
         found = [
-            [place(name, int(row), len(X)) for row, name, _ in connection.execute(
+            [place(name, int(row), len(X)) for row, name, *_ in connection.execute(
                 "SELECT * FROM search_by_text(%s::vector, 10)", (as_text(query),)
             )]
             for query in Y[:60]

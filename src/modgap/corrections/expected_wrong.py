@@ -14,7 +14,6 @@ from modgap.core.results import changed
 from modgap.corrections.affine import Affine
 from modgap.corrections.background import (
     Background,
-    check_bank_size,
     check_list_size,
     hub_neighbours,
     warn_of_few_queries,
@@ -75,7 +74,6 @@ class ExpectedWrong(Corrector):
             check_bank(self.correction_, bank, data)
         (asking,) = self.correction_.queries
         source = data.queries_of(asking) if bank is None else Embeddings.of(bank, "bank")
-        check_bank_size(source.n_rows)
         neighbours = hub_neighbours(min(source.n_rows, MAX_BANK))
         hubs = with_hubs(self.correction_, data, self.hubs, neighbours, bank)
         self.correction_ = changed(hubs, background=background_of(hubs, data))
@@ -83,13 +81,15 @@ class ExpectedWrong(Corrector):
 
 def background_of(correction: Correction, data: Modalities) -> Background:
     """What the bank of a correction finds in the documents of each modality."""
+    n_others = {name: side.n_rows for name, side in data.others.items()}
+    sizes = {name: side.n_rows + n_others.get(name, 0) for name, side in data.sides.items()}
+    smallest = min(sizes, key=lambda name: sizes[name])
+    check_list_size(sizes[smallest], smallest)
     lists = {}
     for name, side in data.sides.items():
         others = data.others.get(name)
-        n_others = 0 if others is None else others.n_rows
-        check_list_size(side.n_rows + n_others, name)
         batches = chain(side.batches(), [] if others is None else others.batches())
-        keys = np.concatenate([data.keys_of(name), np.full(n_others, -1)])
+        keys = np.concatenate([data.keys_of(name), np.full(n_others.get(name, 0), -1)])
         lists[name] = list_of_batches(correction, name, batches, keys)
     return Background(lists)
 
