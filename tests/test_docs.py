@@ -102,6 +102,7 @@ def follow(page: str, capsys) -> None:
 PAGES = {
     "shards.md": (),
     "engines.md": ("lance",),
+    "expected-wrong.md": (),
     "monitor.md": ("prometheus_client", "faiss"),
     "inputs.md": ("torch", "polars", "pandas", "datasets"),
     "scores.md": ("faiss", "bm25s"),
