@@ -136,7 +136,8 @@ def test_apply_names_a_bad_row_of_a_later_batch_by_its_place_in_the_file(folder)
             "between 0 and 1",
         ),
         ("fit image.npy text.npy --method origin-shift --set move=z", "move must be one of"),
-        ("fit image.npy few.npy --method procrustes", "Procrustes needs pairs"),
+        ("fit image.npy few.npy --unpaired --method procrustes", "Procrustes needs pairs"),
+        ("report image.npy text.npy -o xy.parquet", "a name that ends in .html"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(folder, words, sentence):
@@ -144,6 +145,26 @@ def test_options_that_cannot_be_used_are_refused(folder, words, sentence):
     (folder / "few.txt").write_text("1\n2\n")
     np.save("few.npy", np.load("text.npy")[:5])
     assert sentence in refused(folder, *words.split())
+
+
+@pytest.mark.parametrize("command", ["measure", "fit"])
+def test_different_numbers_of_rows_are_told_in_one_sentence(folder, command):
+    np.save("few.npy", np.load("text.npy")[:30])
+    said = "modgap: There are 40 image rows and 30 text rows, and neither ids nor groups say"
+    assert succeed(command, "image.npy", "few.npy").err.count(said) == 1
+    assert said not in succeed(command, "image.npy", "few.npy", "--unpaired").err
+    assert said not in succeed(command, "image.npy", "text.npy").err
+
+
+@pytest.mark.parametrize("paths", ["image.npy few.npy", "image=image.npy text=few.npy"])
+def test_fix_needs_to_know_which_rows_match(folder, paths):
+    np.save("few.npy", np.load("text.npy")[:30])
+    ran = modgap("fix", *paths.split(), "-o", "fixed")
+    assert ran.status == 2
+    assert "There are 40 image rows and 30 text rows, and neither ids nor groups say" in ran.err
+    assert "(--unpaired)" in ran.err
+    assert not Path("fixed").exists()
+    succeed("fix", *paths.split(), "-o", "fixed", "--unpaired")
 
 
 def test_nulls_in_a_parquet_file_are_refused(folder):
@@ -211,7 +232,7 @@ def test_rows_that_do_not_fit_into_float16_any_more_are_refused(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("diagnose image.npy text.npy -o text.npy", "-o takes a folder to write to"),
+        ("diagnose image.npy text.npy -o c.safetensors", "-o takes a folder to write to"),
         ("diagnose image.npy text.npy -o text.npy/out", "text.npy is a file"),
         ("demo -o text.npy", "-o takes a folder to write to"),
         ("fit image.npy text.npy -o image.npy", "image.npy is a file being read"),

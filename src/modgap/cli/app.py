@@ -26,6 +26,7 @@ from modgap.cli.index import index_app
 from modgap.cli.manifest import manifest
 from modgap.cli.measure import measure
 from modgap.cli.mixbench import mixbench
+from modgap.cli.outputs import keeps_inputs
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve
@@ -60,7 +61,7 @@ for command in (
     vslerp,
     reproduce,
 ):
-    app.command()(described(command))
+    app.command()(keeps_inputs(described(command)))
 app.add_typer(index_app)
 app.add_typer(task_app)
 

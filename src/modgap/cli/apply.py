@@ -38,6 +38,7 @@ def apply(
     from modgap.cli.outputs import (
         check_file,
         check_folder,
+        check_outputs,
         tidy_when_terminated,
         write_without_bank,
     )
@@ -88,9 +89,11 @@ def apply(
         for name, one in found.items()
     }
     for target in chosen:
-        (check_file if target.suffix else check_folder)(target, (embeddings, correction))
+        read = {"embeddings": embeddings, "correction": correction, "groups": groups}
+        check_outputs({**read, "output": target, "without_bank": without_bank})
+        (check_file if target.suffix else check_folder)(target)
     if without_bank is not None:
-        check_file(without_bank, (embeddings, correction, output))
+        check_file(without_bank)
     rows: dict[str, Any] = {
         "column": column or own_folder(embeddings, modality),
         "modality": modality,

@@ -12,7 +12,7 @@ from modgap.cli.options import AsJson, EngineOption, MetricOption, Seed
 from modgap.cli.takes_data import takes_data
 
 
-@takes_data()
+@takes_data(needs_matches=True)
 def evaluate(
     data: Data,
     correction: Annotated[

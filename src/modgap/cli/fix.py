@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _picture_option = partial(typer.Option, rich_help_panel="From pictures")
 
 
-@takes_data(writes="folder", unless="data")
+@takes_data(writes="folder", unless="data", needs_matches=True)
 def fix(
     rows: Data | None,
     output: Annotated[

@@ -10,6 +10,7 @@ from modgap.cli.index_build import build
 from modgap.cli.index_evaluate import evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import search
+from modgap.cli.outputs import keeps_inputs
 from modgap.core.checks import InputValueError
 
 index_app = typer.Typer(
@@ -51,6 +52,7 @@ def drop_corrected_column(
     say(f"dropped the column {new_column} of {table}")
 
 
-for command in (build, search, evaluate):
+index_app.command()(keeps_inputs(build, "address"))
+for command in (search, evaluate):
     index_app.command()(command)
 index_app.command("drop-column")(drop_corrected_column)

@@ -91,7 +91,7 @@ def build(
 
     fixed = load_corrections(correction, queries)
     if without_bank is not None:
-        check_file(without_bank, (correction,))
+        check_file(without_bank)
     if from_column is not None:
         if documents or table is None or not is_postgres(address):
             raise InputValueError(

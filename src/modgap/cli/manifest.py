@@ -29,7 +29,7 @@ def manifest(
         out.print(f"{found.words}: all as the manifest says")
         return
     target = manifest_place(path) if output is None else output
-    check_file(target, ())
+    check_file(target)
     with steps(rate=True) as step, tidy_when_terminated():
         found = write_manifest(path, target, progress=step)
     out.print(f"wrote {target}: {found.words}", markup=False, soft_wrap=True)

@@ -34,7 +34,7 @@ def measure(
 
     refuse_here_only(engine, partial=partial, device=device)
     if save_moments is not None:
-        check_file(save_moments, [])
+        check_file(save_moments)
     data = data if partial is None else data.with_partial(partial)
     data = spread(data if device is None else data.to(device), engine)
     with steps() as step:

@@ -13,6 +13,7 @@ from modgap.cli.options import (
     Model,
     Seed,
     Umap,
+    refuse,
 )
 from modgap.cli.takes_data import takes_data
 
@@ -39,6 +40,10 @@ def report(
     from modgap.reports import report as run
     from modgap.reports.rows import with_images
 
+    refuse(
+        output.suffix.lower() not in (".html", ".htm"),
+        f"The page is an .html file, got -o {output}. Choose a name that ends in .html.",
+    )
     with steps() as step:
         result = run(
             with_images(data, images), queries=queries, goal=goal, metric=metric, model=model,

@@ -5,30 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from modgap.cli.data import open_data
 from modgap.cli.described import described
-from modgap.cli.named import by_name, named_paths
 from modgap.cli.outputs import check_file, check_folder
 from modgap.core.checks import InputValueError
 
 
 def takes_data(
-    *, writes: Literal["file", "folder"] | None = None, unless: str | None = None
+    *,
+    writes: Literal["file", "folder"] | None = None,
+    unless: str | None = None,
+    needs_matches: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose first argument is ``data`` takes paths and the options of the data instead.
 
     They are those of ``open_data``: the paths come first, the options last. Where the command
     writes to its ``output``, that place is checked before anything is read. ``unless`` names an
-    option that brings data of its own: with it, there are no paths, and ``data`` is None.
+    option that brings data of its own: with it, there are no paths, and ``data`` is None. Where
+    nothing tells which rows match, the command says so, unless it refuses them (``needs_matches``).
     """
-    return functools.partial(_with_data, writes=writes, unless=unless)
+    return functools.partial(_with_data, writes=writes, unless=unless, says=not needs_matches)
 
 
 def _with_data(
-    command: Callable[..., None], writes: str | None, unless: str | None
+    command: Callable[..., None], writes: str | None, unless: str | None, says: bool
 ) -> Callable[..., None]:
     opening = dict(inspect.signature(described(open_data, "data")).parameters)
     if unless is not None:
@@ -41,13 +43,12 @@ def _with_data(
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        from modgap.cli.show import say
+
         if writes == "folder" and given["output"] is not None:
             check_folder(given["output"])
         if writes == "file":
-            named = named_paths(given["paths"])
-            asked = by_name(given["query_rows"], "--query-rows", "NAME=PATH")
-            read = [*(named.values() if named else given["paths"]), *asked.values()]
-            check_file(given["output"], [Path(path) for path in read])
+            check_file(given["output"])
         described = {name: given.pop(name) for name in opening}
         if unless is not None and given[unless] is not None:
             _check_alone(unless, described, opening)
@@ -55,7 +56,10 @@ def _with_data(
             return
         if not described["paths"]:
             raise InputValueError(f"Give the PATH of the data, or --{unless}.")
-        command(open_data(**described), **given)
+        data = open_data(**described)
+        if says and data.undecided:
+            say(f"modgap: {data.undecided}")
+        command(data, **given)
 
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}

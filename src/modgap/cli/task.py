@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from modgap.cli.described import dashed, flowing, option
+from modgap.cli.outputs import keeps_inputs
 from modgap.cli.task_run import run_task
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class _Tasks(TyperGroup):
         if name not in TASKS:
             return None
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(name, help=flowing(_declared(name).help))(_command(_declared(name)))
+        app.command(name, help=flowing(_declared(name).help))(
+            keeps_inputs(_command(_declared(name)))
+        )
         return typer.main.get_command(app)
 
 

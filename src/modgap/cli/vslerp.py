@@ -47,7 +47,7 @@ def vslerp(
     check_pictures(bank, images, picture, decoder, frames)
     for file in (output, picture):
         if file is not None:
-            check_file(file, (mean, bank))
+            check_file(file)
     if frames is not None:
         check_folder(frames)
     way, held = interpolate_files(

@@ -127,6 +127,8 @@ def fix(
     say, place = progress or silent, Path(folder)
     check_replaceable(place)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if data.undecided:
+        raise InputValueError(data.undecided)
     if len({file_safe(name) for name in data.names}) < len(data.names):
         raise InputValueError(
             f"The names {', '.join(map(repr, data.names))} would give two files one name. Choose "

@@ -55,7 +55,8 @@ class Modalities:
 
     ``sides`` holds the rows of each modality by name, with their ids and captions. ``paired``
     says whether it is known which rows match: those of equal ``group_codes``, or row i of every
-    side where there are none. ``pairing`` says in words how that is known. ``thumbnails`` gives
+    side where there are none. ``pairing`` says in words how that is known, and ``undecided`` that
+    neither the user nor the rows say it. ``thumbnails`` gives
     the picture of a row, where there are any.
 
     ``asking`` holds rows that ask, of modalities whose queries are not their documents; see
@@ -84,6 +85,7 @@ class Modalities:
     code_keys: np.ndarray | None = None
     group_labels: tuple[Any, ...] | None = None
     others: Mapping[str, Embeddings] = field(default_factory=dict)
+    undecided: str = ""
 
     @classmethod
     def of(
@@ -176,18 +178,21 @@ class Modalities:
             elif by_id.codes is None:
                 pairing = "row by row, the ids agree"
             return cls(sides, True, by_id.codes, pairing=pairing, keyed_by="id")
+        said = paired is not None
         if paired is None:
             paired = by_place and len({*sizes}) == 1
         if paired and len({*sizes}) > 1:
             check_groups(None, sizes[0], next(n for n in sizes if n != sizes[0]), names)
         pairing = "row by row" if paired else "not paired"
+        undecided = "" if said or by_id is not None or len({*sizes}) == 1 else _undecided(sides)
         if by_id is not None:
             _warn(
                 f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}; "
                 "texts are compared in Unicode's NFC), "
                 f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
             )
-        return cls(sides, paired, pairing=pairing, keyed_by="row" if paired else "own row")
+        keyed_by: KeyedBy = "row" if paired else "own row"
+        return cls(sides, paired, pairing=pairing, keyed_by=keyed_by, undecided=undecided)
 
     def __repr__(self) -> str:
         sides = ", ".join(f"{name} {one.n_rows:,} × {one.dim}" for name, one in self.sides.items())
@@ -584,6 +589,15 @@ class Modalities:
         for name in list(rows)[1:]:
             check_same_space(rows[self.names[0]], rows[name], (self.names[0], name))
         return self
+
+
+def _undecided(sides: Mapping[str, Embeddings]) -> str:
+    """That sides of different sizes hold nothing that says which rows match, and what to do."""
+    counts = spoken([f"{side.n_rows:,} {name} rows" for name, side in sides.items()])
+    return (
+        f"There are {counts}, and neither ids nor groups say which of them match. Give ids on all "
+        "sides or groups (--groups), or say with paired=False (--unpaired) that none match."
+    )
 
 
 def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
