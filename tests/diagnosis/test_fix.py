@@ -194,7 +194,7 @@ def test_an_earlier_runs_files_are_not_left_beside_a_verdict_to_leave_it_alone(m
 
 def test_without_pairs_the_correction_is_written_and_labelled(tmp_path):
     X, Y = with_gap()
-    result = fix(X, Y[:300], tmp_path)
+    result = fix(X, Y[:300], tmp_path, paired=False)
     assert everything_in(tmp_path) == FILES
     assert (
         "balances the modalities; too few pairs to test relevance"

@@ -69,6 +69,28 @@ def test_files_cut_short(tmp_path, name, kept):
         read_all(tmp_path / name)
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda opened: opened.rows(),
+        lambda opened: opened.take([0, 1]),
+        lambda opened: list(opened.batches(7)),
+        lambda opened: pickle.loads(pickle.dumps(opened.matrix)).rows(),
+    ],
+)
+def test_a_damaged_number_of_an_npz_file_is_refused(tmp_path, save, order, read):
+    path = tmp_path / "a.npz"
+    save(path, v=np.asarray(X, order=order))
+    read(open_embeddings(path))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(InputValueError, match=r"a\.npz"):
+        read(open_embeddings(path))
+
+
 @pytest.mark.parametrize("name", SAVERS)
 def test_empty_files(tmp_path, name):
     (tmp_path / name).touch()

@@ -46,6 +46,8 @@ class Matrix(ABC):
     readers = 0
     # Whether a row can be read without those before it.
     is_seekable = False
+    # Called before rows are read; raises where the file does not hold them as they were written.
+    verify: Callable[[], None] | None = None
     # The moments of all rows once they were gathered, and the folder that kept those of each shard.
     gathered: Any = None
     # The whole matrix, for as long as someone holds it: it is then not read again.
@@ -214,7 +216,9 @@ class FileMatrix(Matrix):
 
     def _from(self, row: int, shape: tuple[int, ...]) -> FileMatrix:
         offset = self.offset + row * self.row_bytes
-        return FileMatrix(self.file, self.stored, shape, offset, self.dtype)
+        part = FileMatrix(self.file, self.stored, shape, offset, self.dtype)
+        part.verify = self.verify
+        return part
 
     def _ranges(self, size: int) -> Iterator[tuple[int, int]]:
         """The rows in ranges of at most the bytes that are read at once."""
@@ -247,6 +251,8 @@ class FileMatrix(Matrix):
     def _read(
         self, opened: Any, start: int, stop: int, out: np.ndarray | None = None
     ) -> np.ndarray:
+        if self.verify is not None:
+            self.verify()
         if out is None:
             out = np.empty((stop - start, *self.shape[1:]), self.stored)
         self.file.read_into(opened, self.offset + start * self.row_bytes, out)
@@ -275,6 +281,8 @@ class ReadMatrix(Matrix):
         self._blocks, self._take_rows, self.readers = blocks, take_rows, readers
 
     def blocks(self, size: int) -> Iterator[np.ndarray]:
+        if self.verify is not None:
+            self.verify()
         return self._blocks(size)
 
     def take(self, indices: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import io
 import lzma
 import math
 import struct
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Set
@@ -60,6 +61,8 @@ def open_npz(path: Any) -> Contents:
                 columns[name] = Column(member.shape[0], str(member.dtype), member.load_column)
             elif info.compress_type == zipfile.ZIP_STORED and member.dtype.kind in "biufcmMSU":
                 matrices[name] = open_array(file, _data_offset(archive, info))
+                if not file.is_remote:  # of a server, that would take the rows twice
+                    matrices[name].verify = _Checksum(file, info.filename)
             elif member.shape:
                 matrices[name] = ReadMatrix(
                     member.shape, member.dtype, member.blocks,
@@ -85,6 +88,25 @@ def _data_offset(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     archive.fp.seek(info.header_offset)
     name_length, extra_length = _MEMBER_HEADER.unpack(archive.fp.read(_MEMBER_HEADER.size))
     return info.header_offset + _MEMBER_HEADER.size + name_length + extra_length
+
+
+class _Checksum:
+    """Compares the checksum of a member that is not packed, once, before its rows are used."""
+
+    def __init__(self, file: SteadyFile, name: str) -> None:
+        self.file, self.name = file, name
+        self._lock, self._is_right = threading.Lock(), False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Checksum, (self.file, self.name)
+
+    def __call__(self) -> None:
+        with self._lock:
+            if not self._is_right:
+                with _opened(self.file) as archive, archive.open(self.name) as member:
+                    while member.read(_BUFFER):  # which raises at the end where it is another
+                        pass
+                self._is_right = True
 
 
 @dataclass(frozen=True)
