@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from modgap.core.checks import InputValueError
 from modgap.corrections import (
     Calibrate,
     Center,
@@ -329,10 +330,16 @@ def test_what_cannot_be_fitted_or_applied_is_recorded_with_its_reason():
     assert set(found.not_tried) == {"OrthogonalShift(move='y')", "Whiten(shrinkage=2.0)"}
     assert "moves nothing" in found.not_tried["OrthogonalShift(move='y')"]
     assert "shrinkage must be between 0 and 1" in found.not_tried["Whiten(shrinkage=2.0)"]
-    same = np.ones((40, 4))
-    for options in ({}, {"paired": False}):
-        alike = diagnose(same, same, correctors=(Center(), Procrustes()), **options)
-        assert "lands on the origin" in alike.not_tried["Center()"]
+
+
+@pytest.mark.parametrize("noise", [0, 1e-4])
+@pytest.mark.parametrize("options", [{}, {"paired": False}, {"metric": "inner_product"}])
+def test_a_collapsed_encoder_gets_no_recommendation(noise, options):
+    X, Y = with_gap(40)
+    collapsed = np.ones_like(Y) + noise * np.random.default_rng(0).normal(size=Y.shape)
+    for sides, name in (((X, collapsed), "text"), ((collapsed, Y), "image")):
+        with pytest.raises(InputValueError, match=f"The 40 {name} rows are all alike"):
+            diagnose(*sides, correctors=FEW, **options)
 
 
 def test_progress_tells_every_step(found):

@@ -176,3 +176,11 @@ def test_intervals_resample_the_groups_of_a_split_whatever_their_numbers():
     low, high = np.quantile((counts @ sums) / (counts @ sizes), [0.025, 0.975])
     interval = found.metrics["mixed_ndcg@10"].value
     assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_too_few_groups_are_refused_in_a_sentence(pairs, n):
+    X, Y = pairs
+    with pytest.raises(ValueError, match=f"at least 6 groups with rows on every side, got {n}"):
+        evaluate_correction(X[:n], Y[:n])
+    assert len(evaluate_correction(X[:6], Y[:6]).table()[1]) > 4

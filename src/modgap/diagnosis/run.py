@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from modgap.arrays import is_torch
-from modgap.core.checks import Array, InputError, check_choice
+from modgap.arrays import is_torch, to_numpy
+from modgap.core.checks import Array, InputError, InputValueError, check_choice
 from modgap.core.memory import give_back
 from modgap.core.results import Progress, changed, silent
 from modgap.core.threads import in_threads, meanwhile, processors, workers_for
@@ -70,6 +70,9 @@ from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing
 from modgap.measures.summary import measured
 from modgap.moments import Moments, PairMoments
+
+# Rows whose variance is this share of their squared length differ by no more than float16 rounds.
+_COLLAPSED = 1e-6
 
 # What is tried by default, besides merging by expected wrong results.
 DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
@@ -175,7 +178,23 @@ def diagnose(
     )
     run.say("measuring")
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
-    return run.diagnose(*run.measure())
+    measurement, moments = run.measure()
+    _refuse_collapsed(moments, metric)
+    return run.diagnose(measurement, moments)
+
+
+def _refuse_collapsed(moments: Mapping[str, Moments], metric: Metric) -> None:
+    """Refuse a modality whose rows are all alike: no search tells its documents apart."""
+    for name, found in moments.items():
+        rows = found.at_unit_length().given if row_length(metric) == "unit" else found.given
+        scatter = float(np.sum(to_numpy(rows.variance)))
+        if scatter <= _COLLAPSED * (scatter + float(np.sum(to_numpy(rows.mean) ** 2))):
+            raise InputValueError(
+                f"The {found.given.n:,} {name} rows are all alike (their variance is {scatter:.1g} "
+                "of their squared length), so no search can tell them apart, and no correction "
+                f"helps. The {name} encoder has collapsed, or got the same input each time: look "
+                "at its weights and preprocessing."
+            )
 
 
 def _correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:

@@ -38,7 +38,8 @@ from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.pairing import pairing_signal, warn_if_unpaired
 
-MAX_GROUPS = 5_000
+# Fewer groups cannot be mixed at every ratio.
+MIN_GROUPS, MAX_GROUPS = 6, 5_000
 # Shares of the first modality in the index.
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -179,6 +180,11 @@ def evaluate_correction(
     if correction is not None:
         _check_fits(correction, data)
     chosen = data.matched_groups
+    if len(chosen) < MIN_GROUPS:
+        raise InputValueError(
+            f"An evaluation needs at least {MIN_GROUPS} groups with rows on every side, got "
+            f"{len(chosen)}. Give more, or use modgap.retrieval, which takes fewer."
+        )
     if len(chosen) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, sample, replace=False))
     warn_if_unpaired(pairing_signal(data, seed=seed))
