@@ -17,7 +17,7 @@ later. It needs the best 30 of each list, and no pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -280,6 +280,15 @@ def merging_order(expected: np.ndarray) -> np.ndarray:
     held = np.maximum(expected, LEAST_HELD)
     better = np.cumsum(1 / held, axis=1)[:, :-1]
     return held * (1 + EVEN * np.pad(better, ((0, 0), (1, 0))))
+
+
+def in_one_list(expected: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """In which order results of several lists stand, and how many wrong ones to expect, (n, all).
+
+    ``expected`` (n, k) of each list counts the wrong results of all lists.
+    """
+    key = np.hstack([merging_order(of / len(expected)) for of in expected])
+    return np.argsort(key, axis=1, kind="stable"), np.hstack(expected)
 
 
 def list_background(

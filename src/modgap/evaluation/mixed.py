@@ -26,8 +26,8 @@ from modgap.corrections.list_background import (
     PLACES,
     Levels,
     ListBackground,
+    in_one_list,
     list_background,
-    merging_order,
 )
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
 from modgap.io import Modalities
@@ -203,8 +203,7 @@ class DrawnIndex:
                 expected.append(found.expected(levels.heights(scores, found.slope)))
             lists.append((np.where(best < 0, -1, best + first), scores))
             first += len(part)
-        merged = len(lists) * np.hstack(expected)
-        order = np.argsort(np.hstack([merging_order(e) for e in expected]), axis=1, kind="stable")
+        order, merged = in_one_list([len(lists) * of for of in expected])
         every = (*(np.hstack([one[place] for one in lists]) for place in (0, 1)), merged)
         best, scores, merged = (np.take_along_axis(part, order[:, :k], axis=1) for part in every)
         return best, scores, merged

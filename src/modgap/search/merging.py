@@ -13,7 +13,7 @@ from modgap.core.checks import Array, InputValueError, check_choice, check_count
 from modgap.core.door import check_rows
 from modgap.corrections import Correction
 from modgap.corrections.background import Background, best_first
-from modgap.corrections.list_background import PLACES, Levels, merging_order
+from modgap.corrections.list_background import PLACES, Levels, in_one_list
 from modgap.search.exact import best_documents
 from modgap.search.hits import Hits
 
@@ -142,13 +142,11 @@ def merge_checked(
         best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
         chance = background.chance(best, heights)
     expected = {name: factors[name] * expected[name] for name in lists}
-    every = np.hstack(list(expected.values()))
-    key = np.hstack([merging_order(of / len(lists)) for of in expected.values()])
+    order, every = in_one_list(list(expected.values()))
     scores = np.hstack([scores for _, scores in lists.values()])
     names = np.hstack([np.where(np.isneginf(s), "", name) for name, (_, s) in lists.items()])
-    order = np.argsort(key, axis=1, kind="stable")[:, :k]
     ids, scores, names, every = (
-        np.take_along_axis(part, order, axis=1)
+        np.take_along_axis(part, order[:, :k], axis=1)
         for part in (_joined([ids for ids, _ in lists.values()]), scores, names, every)
     )
     least = 0.0 if background is None else background.least * max(factors.values())
