@@ -154,7 +154,9 @@ class HubMap(RowMap):
 
     def steps(self) -> list[str]:
         """What is done to a row, in order, in a few letters each."""
-        last = "1 appended" if self.is_query else f"−{self.hubs.weight:g} · hubness appended"
+        weight = self.hubs.weight
+        subtracted = f"−{weight:g} · hubness appended" if weight else "0 appended"
+        last = "1 appended" if self.is_query else subtracted
         return [*self.affine.steps(), last]
 
     @property

@@ -62,11 +62,14 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
     if hubs is None:
         more = {}
     else:
-        documents += "; one more column, from the bank"
+        documents += f"; one more column, {'from the bank' if hubs.weight else 'a 0'}"
         queries = f"{queries.removesuffix(_NOTHING_ELSE)}; one more column, a 1"
-        share = f"{hubs.weight:g} of the mean score of the {hubs.neighbours} nearest"
-        held = f"{hubs.n_bank:,} queries" + ("" if hubs.bank is not None else ", removed")
-        more = {"hubs": f"less {share}, by a bank of {held}"}
+        held = f"a bank of {hubs.n_bank:,} queries"
+        said = f"not subtracted; {held}"
+        if hubs.weight:
+            nearest = f"the mean score of the {hubs.neighbours} nearest"
+            said = f"less {hubs.weight:g} of {nearest}, by {held}"
+        more = {"hubs": said + ("" if hubs.bank is not None else ", removed")}
     return {
         "columns": f"{correction.dim_in} before, {correction.dim_out} after",
         "documents": documents,
