@@ -234,9 +234,9 @@ def expected_wrong_case(scale: float, n: int = 100_000, by: str = "exact") -> Ca
         judged, unjudged = open_index(path, correction), open_index(path, plain)
         return Case(
             what,
-            "two searches without",
+            "two searches for 30 without",
             lambda keep=folder: judged.search(queries, "text", 10),
-            lambda: [unjudged.search(queries, "text", 10, name) for name in documents],
+            lambda: [unjudged.search(queries, "text", 30, name) for name in documents],
             1.05,
             None,
         )
@@ -244,22 +244,19 @@ def expected_wrong_case(scale: float, n: int = 100_000, by: str = "exact") -> Ca
     asked = correction.apply(queries, "text", "query")
     return Case(
         what,
-        "two searches without",
+        "two searches for 30 without",
         lambda: search_corrected(correction, queries, stored, 10, modality="text"),
-        lambda: [search(asked, rows, 10, "inner_product") for rows in stored.values()],
+        lambda: [search(asked, rows, 30, "inner_product") for rows in stored.values()],
         1.05,
         None,
     )
 
 
-def _with_bank(
-    n: int,
-) -> tuple[Correction, dict[str, np.ndarray], np.ndarray]:
+def _with_bank(n: int) -> tuple[Correction, dict[str, np.ndarray], np.ndarray]:
     """A correction with a bank of 1,000 queries, n documents of each modality, 1,000 queries."""
     X, Y = pairs(n + 2_000, 64)
     documents = {"image": X[2_000:], "text": Y[2_000:]}
-    few = {name: rows[:20_000] for name, rows in documents.items()}
-    fitted = ExpectedWrong().fit(few, queries="text", bank=Y[:1_000])
+    fitted = ExpectedWrong().fit(documents, queries="text", bank=Y[:1_000])
     return fitted.correction_, documents, Y[1_000:2_000]
 
 

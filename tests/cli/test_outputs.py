@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 from itertools import combinations
 from pathlib import Path
@@ -13,7 +14,9 @@ from PIL import Image
 
 from command_line import DIM, make_files, modgap, succeed
 from modgap import Correction
-from modgap.cli.outputs import check_outputs
+from modgap.cli.app import app
+from modgap.cli.index import index_app
+from modgap.cli.outputs import OUTPUTS, check_outputs
 from modgap.core.checks import InputValueError
 
 # Every command that writes, with its inputs in braces and its outputs in angle brackets.
@@ -37,6 +40,7 @@ COMMANDS = (
     "vslerp {image.npy}:0 {image.npy}:1 --bank {image.npy} --images {photos} --picture <p.png>",
     "embed run:{run} {photos} -o <rows>",
     "train {config.toml} -o <trained>",
+    "reproduce liang2022/fig2b --rows {shards} {shards} -o <out>",
     "task zero_shot {image.npy} --class-text {bank.npy} --labels {groups.txt} -o <task>",
     "serve {image.npy} {text.npy} --monitor-file <m.safetensors>",
 )  # fmt: skip
@@ -79,6 +83,19 @@ def _with_one_path_twice() -> list[str]:
     return [command.translate(dict.fromkeys(map(ord, "{}<>"))) for command in found]
 
 
+def test_every_command_that_writes_is_tried():
+    tried = {command.split()[0] for command in COMMANDS}
+    commands = [*app.registered_commands, *index_app.registered_commands]
+    writing = {
+        command.callback.__name__
+        for command in commands
+        if {*OUTPUTS} & {*inspect.signature(command.callback).parameters}
+    }
+    # build is tried as `index build`; demo reads nothing.
+    assert writing - {"build", "demo"} <= tried
+    assert {"build", "demo", "measure", "serve"} <= writing
+
+
 @pytest.mark.parametrize("command", _with_one_path_twice())
 def test_a_path_given_twice_changes_no_input(folder, command):
     before = _contents(folder)
@@ -112,6 +129,7 @@ def test_one_file_is_known_under_every_name(folder, given, sentence):
     [
         "manifest shards -o shards/manifest.json",
         "index build fixed/both.faiss fixed image=image.npy text=text.npy",
+        "apply fixed image.npy --modality image -o fixed/new.npy",
         "report image.npy text.npy -o shards/report.html",
     ],
 )

@@ -170,6 +170,16 @@ def test_an_existing_file_keeps_its_permissions(tmp_path, mode, umask):
     assert stat.S_IMODE(folder.stat().st_mode) == mode | 0o100
 
 
+@pytest.mark.parametrize("mode", [0o400, 0o444, 0o555])
+def test_a_file_without_write_permission_is_not_replaced(tmp_path, mode):
+    target = tmp_path / "file"
+    target.write_text("old")
+    target.chmod(mode)
+    with pytest.raises(WriteError, match="file cannot be written: Permission denied"):
+        write_text(target, "new")
+    assert target.read_text() == "old"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_an_existing_file_keeps_its_owner(tmp_path):
     target = tmp_path / "file"

@@ -104,6 +104,13 @@ def test_the_mean_is_of_the_rows_that_were_named(ends, tmp_path):
     assert open_embeddings(tmp_path / "way.parquet").ids[3] == "α = 0.5, θ = 1"
 
 
+def test_steps_that_would_take_all_memory_are_refused(ends):
+    path, _ = ends
+    ran = modgap("vslerp", f"{path}:0", f"{path}:1", "--steps", 10_000_000)
+    assert ran.status == 2
+    assert "steps must be between 2 and 10000, got 10000000" in ran.err
+
+
 def test_around_the_mean_steps_keep_their_distance_and_slerp_comes_nearer():
     mean = np.array([4.0, 0, 0])
     a, b = np.array([[4.0, 1, 0], [4, 0, 1]])

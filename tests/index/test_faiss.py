@@ -137,6 +137,15 @@ def test_approximate_search_finds_what_exact_search_does_at_this_ef_search_or_np
 
 
 @pytest.mark.parametrize(
+    "factory",
+    ["IVF99999999,Flat", "HNSW1000000,Flat", "IVF16,PQ4x40", "PCA99999999,Flat", "IMI2x30,Flat"],
+)
+def test_a_factory_that_would_take_all_memory_is_refused(tmp_path, factory):
+    with pytest.raises(InputValueError, match="would take all memory"):
+        open_index(tmp_path / "x.faiss", CORRECTIONS["center"], create=True, factory=factory)
+
+
+@pytest.mark.parametrize(
     ("factory", "option", "message"),
     [
         ("HNSW8,Flat", {"nprobe": 4}, "nprobe is an option of IndexIVF, .* is an IndexHNSWFlat"),

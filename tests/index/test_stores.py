@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sqlite3
 import subprocess
 import sys
 
@@ -369,6 +370,48 @@ def test_a_file_of_milvus_lite_in_use_by_another_process_is_refused(tmp_path):
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     assert "cannot be used: Open local milvus failed." in other.stdout
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("step", ["create_collection", "create_index", "load_collection", "upsert"])
+def test_a_file_of_milvus_lite_killed_at_any_step_is_built_again(tmp_path, step, replace):
+    store, correction = make_store("milvus", tmp_path), CORRECTIONS["center"]
+    correction.save(tmp_path / "c.safetensors")
+    np.save(tmp_path / "x.npy", X)
+    code = (
+        "import os, sys\nimport numpy as np\nfrom pymilvus import MilvusClient\n"
+        "from modgap.index import open_index\n"
+        f"step = MilvusClient.{step}\n"
+        "def killed(*given, **named):\n"
+        "    step(*given, **named)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        f"MilvusClient.{step} = killed\n"
+        "with open_index(*sys.argv[1:3], create=True) as index:\n"
+        "    index.write(np.load(sys.argv[3]), 'image')"
+    )
+    places = [store.address, str(tmp_path / "c.safetensors"), str(tmp_path / "x.npy")]
+    assert subprocess.run([sys.executable, "-c", code, *places], check=False).returncode == -9
+    build(store, correction, replace=replace)
+    with store.open(correction) as index:
+        assert index.count() == 2 * N
+        assert index.search(Y[:3], "text", 5).ids.shape == (3, 5)
+
+
+def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):
+    """Each point is a commit, which with a write-ahead log waits for no disk."""
+    pytest.importorskip("qdrant_client", reason="qdrant_client is not installed")
+    with open_index(f"qdrant:{tmp_path}/q", CORRECTIONS["center"], create=True) as index:
+        index.write(X, "image")
+        (file,) = (tmp_path / "q").rglob("*.sqlite")
+        with contextlib.closing(sqlite3.connect(file)) as points:
+            assert points.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert points.execute("SELECT count(*) FROM points").fetchone() == (N,)
+
+
+def test_very_many_results_take_no_more_than_there_are(store):
+    build(store, CORRECTIONS["center"])
+    with store.open(CORRECTIONS["center"]) as index:
+        assert index.search(Y[:2], "text", 10**8).ids.shape == (2, 2 * N)
 
 
 @pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector"])

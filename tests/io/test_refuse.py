@@ -269,6 +269,18 @@ def test_lists_that_are_no_matrix(tmp_path, column, text, row_group_size):
         read_all(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("ragged", ["x", "y"])
+def test_rows_of_several_lengths_are_not_taken_for_another_model(tmp_path, ragged):
+    for name in ("x", "y"):
+        lengths = [5, 8, 3, 8] if name == ragged else [8] * 4
+        lists = pa.array([[1.0] * length for length in lengths], FLOATS)
+        pq.write_table(pa.table({"v": lists}), tmp_path / f"{name}.parquet")
+    with pytest.raises(
+        InputValueError, match=rf"{ragged}\.parquet must have the same length: row 0"
+    ):
+        open_pair(tmp_path / "x.parquet", tmp_path / "y.parquet")
+
+
 def test_lists_of_something_else(tmp_path):
     for values, text in (([["a"]], "got object"), ([[[1.0]]], "got object")):
         pq.write_table(pa.table({"v": values}), tmp_path / "a.parquet")

@@ -100,6 +100,16 @@ def test_a_hook_at_the_end_runs_once_when_the_model_is_saved(digits, tmp_path):
     assert seen == [(4, True)] * 2
 
 
+def test_a_run_that_was_killed_at_its_end_logs_no_line_twice(digits, tmp_path):
+    config = digits_config(evaluate={"every": 0})
+    train(config, output=tmp_path, data=digits, hooks=[at_end(lambda state: {"looked": True})])
+    log = (tmp_path / "log.jsonl").read_text()
+    (tmp_path / "result.json").unlink()
+    again = [at_end(lambda state: {"looked": True}), at_end(lambda state: {"new": True})]
+    train(config, output=tmp_path, data=digits, hooks=again, resume=True)
+    assert (tmp_path / "log.jsonl").read_text() == log + '{"step": 4, "new": true}\n'
+
+
 def test_json_lines_drop_what_came_after_the_checkpoint_and_half_a_line(tmp_path):
     path = tmp_path / "log.jsonl"
     logger = JsonLinesLogger(path)

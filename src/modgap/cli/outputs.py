@@ -97,7 +97,8 @@ def _is_among(path: Path, folder: Path, name: str, role: str) -> bool:
     if not folder.is_dir() or not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
         return False
     if path.suffix:
-        return path.suffix.lower() in OPENERS and role != "images"
+        read = {"images": (), "correction": (".safetensors",)}.get(role, tuple(OPENERS))
+        return path.suffix.lower() in read
     return role not in _NOT_ROWS and name != "partial"
 
 

@@ -96,8 +96,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def file_to_write(path: str | os.PathLike[str]) -> Path:
-    """Where a file is written: ``path``, or what it links to. Refuses what is there and no file."""
-    return _checked(path, "a file")
+    """Where a file is written: ``path``, or what it links to.
+
+    Refuses what is there and no file, and a file that may not be written to: its folder would let
+    another take its place all the same.
+    """
+    target = _checked(path, "a file")
+    # root may write to any file, and still somebody has protected this one.
+    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise WriteError(path, errno.EACCES)
+    return target
 
 
 def folder_to_write(path: str | os.PathLike[str]) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modgap.core.checks import InputValueError, check_numbers, check_same_space
+from modgap.core.checks import InputValueError, check_count, check_numbers, check_same_space
 from modgap.core.door import check_rows
 from modgap.core.results import NOT_IN_JSON, Result, number
 from modgap.embed.item_batches import image_rows
@@ -28,6 +28,8 @@ from modgap.search import search
 
 # Above this cosine, two rows are the same.
 _SAME = 1 - 1e-5
+# A way is looked at; more steps are no way but a mistake, and take all memory.
+_MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +243,7 @@ def interpolate_files(
     if of is not None:
         rows = open_modality(of, "image", column=column)
         centre = np.asarray(rows.moments("image", unit=False).given.mean)
+    check_count(steps, "steps", at_least=2, at_most=_MOST_STEPS)
     even = [k / (steps - 1) for k in range(steps)]
     way = interpolate(
         ends[0].row,

@@ -45,6 +45,8 @@ from modgap.search import Hits
 from modgap.search.merging import NO_BACKGROUND, merge_checked
 
 BATCH_ROWS = 4096
+# More results than these are counted first: no search makes room for more than there are.
+_MANY = 10_000
 # One graph of all modalities is measured with so many queries.
 _SAMPLE = 200
 _log = logging.getLogger(__name__)
@@ -284,6 +286,8 @@ class VectorIndex(ABC):
         if only is not None:
             check_choice(only, "only", self.names)
         k = check_count(k, "k")
+        if k > _MANY:
+            k = min(k, max(1, self.count()))
         if at_most is not None and vector.correction.background is None:
             raise InputValueError(NO_BACKGROUND)
         rows = to_numpy(queries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,10 @@ from modgap.search import Hits
 
 _KIND = "table of ids"
 _ENDS = 1 << 20
+# Numbers in a factory: FAISS's own advice for a billion rows ends at IVF1048576.
+_MOST = {"IVF": 1 << 20, "HNSW": 512, "NSG": 512, "x": 16} | dict.fromkeys(
+    ("PCA", "PCAR", "PCAW", "PCAWR", "OPQ", "RR", "ITQ", "L"), 1 << 14
+)
 
 
 class FaissIndex(VectorIndex):
@@ -173,6 +178,13 @@ class FaissIndex(VectorIndex):
             write_tensors(self._table, _KIND, tensors, header)
 
     def _new(self, dim: int) -> Any:
+        for kind, number in re.findall(r"([A-Za-z]*)(\d+)", self.factory):
+            most = _MOST.get(kind, _MOST["IVF"])
+            if int(number) > most:
+                raise InputValueError(
+                    f"The factory {self.factory!r} would take all memory: {kind}{number} is more "
+                    f"than {kind}{most}."
+                )
         return self._faiss.index_factory(dim, self.factory, getattr(self._faiss, self._metric_name))
 
     def _builds_graphs(self) -> bool:

@@ -80,7 +80,7 @@ class MilvusIndex(VectorIndex):
         said = self._client.describe_collection(self.table).get("properties", {}).get("modgap")
         note = read_note(said)
         if note:
-            self._client.load_collection(self.table)
+            self._load(note)
         return note
 
     def _save_note(self, note: Note) -> None:
@@ -92,12 +92,20 @@ class MilvusIndex(VectorIndex):
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("key", kinds.VARCHAR, is_primary=True, max_length=_MAX_KEY)
         schema.add_field("modality", kinds.VARCHAR, max_length=_MAX_KEY)
-        index = self._client.prepare_index_params()
         for name, vector in self.vectors.items():
             schema.add_field(name, kinds.FLOAT_VECTOR, dim=vector.dim)
-            index.add_index(name, index_type="FLAT", metric_type=self._metric_name)
-        self._client.create_collection(self.table, schema=schema, index_params=index)
-        self._save_note(note)
+        # With its note from the start: a collection without one is not modgap's to replace.
+        said = {"modgap": json.dumps(note)}
+        self._client.create_collection(self.table, schema=schema, properties=said)
+        self._load(note)
+
+    def _load(self, note: Note) -> None:
+        """Bring the collection into memory; one whose making was killed may lack its indexes."""
+        if not self._client.list_indexes(self.table):
+            index = self._client.prepare_index_params()
+            for name in note["vectors"]:
+                index.add_index(name, index_type="FLAT", metric_type=self._metric_name)
+            self._client.create_index(self.table, index)
         self._client.load_collection(self.table)
 
     def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:

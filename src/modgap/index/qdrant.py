@@ -13,7 +13,8 @@ import os
 import sqlite3
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,7 +145,25 @@ class QdrantIndex(VectorIndex):
         with warnings.catch_warnings():
             # Embedded mode says from 20,000 points on that it is not meant for so many.
             warnings.simplefilter("ignore", UserWarning)
-            self._client.upsert(self.table, points=points, wait=True)
+            with self._one_flush():
+                self._client.upsert(self.table, points=points, wait=True)
+
+    @contextmanager
+    def _one_flush(self) -> Iterator[None]:
+        """Flush a folder once a batch: the embedded mode commits, and would flush, each point.
+
+        SQLite's write-ahead log keeps the folder whole however it ends. Where a file system cannot
+        have one, each point is flushed as before.
+        """
+        held = getattr(getattr(self._client, "_client", None), "collections", {}).get(self.table)
+        points = getattr(getattr(held, "storage", None), "storage", None)
+        if not isinstance(points, sqlite3.Connection):
+            yield
+            return
+        (mode,) = points.execute("PRAGMA journal_mode = WAL").fetchone()
+        points.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+        yield
+        points.execute("PRAGMA wal_checkpoint(FULL)")
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         wanted = [_point(modality, key) for key in ids]

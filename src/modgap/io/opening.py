@@ -372,6 +372,8 @@ def _paired_up(
     (first, own), *rest = sides.items()
     for name, side in rest:
         if side.matrix.shape[1] != own.matrix.shape[1]:
+            for one in (own, side):
+                next(one.batches(), None)  # says so where its own rows differ in length
             raise InputValueError(
                 f"{first} and {name} must have the same number of columns, "
                 f"got {own.dim} and {side.dim}. Embed both with the same model."

@@ -28,7 +28,8 @@ class JsonLinesLogger:
     """One JSON object per line and step, with its ``step``.
 
     With ``resume_at``, what was written after that step, and a last line cut short, is dropped
-    first: the file then reads as if the run was never interrupted.
+    first: the file then reads as if the run was never interrupted. What is logged of that step
+    again, as a run does that was killed at its end, is there already.
     """
 
     def __init__(self, path: str | Path, resume_at: int | None = None) -> None:
@@ -41,11 +42,16 @@ class JsonLinesLogger:
                 for line in path.read_text("utf-8", errors="replace").splitlines()
                 if _upto(line, resume_at)
             ]
+        self._there = {
+            (one["step"], *one) for one in map(json.loads, lines) if one["step"] == resume_at
+        }
         write_text(path, "".join(f"{line}\n" for line in lines))
         self._file = path.open("a", encoding="utf-8")
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append a line at once: an interrupted run keeps its log."""
+        if (step, "step", *plain(metrics)) in self._there:
+            return
         self._file.write(json.dumps({"step": step, **plain(metrics)}, allow_nan=False) + "\n")
         self._file.flush()
 
