@@ -26,7 +26,7 @@ from hub_rule import run_hubs
 from list_rivals import RIVALS, Asked, best_columns, unit
 from mixups import real_sets
 from modgap.evaluation import ndcg
-from results import FOLDER
+from results import FOLDER, Record
 
 COCO, VIDEO, UNSPLASH = "CLIP B/16, COCO", "VideoCLIP", "CLIP B/32, Unsplash"
 IMAGENET, ESC50, DIGITS, FLICKR8K = "CLIP B/32, ImageNet", "CLAP, ESC-50", "digits", "Flickr8k"
@@ -266,9 +266,18 @@ def main() -> None:
             }
             print(label, means, flush=True)
         if options.save:
-            file = FOLDER / f"expected-wrong-{name}.json"
-            lines = (f" {json.dumps(k)}: {json.dumps(rounded(v))}" for k, v in found.items())
-            file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+            command = f"python benchmarks/expected_wrong.py DATA_FOLDER {name} --save"
+            record = Record(command).contents
+            rows = {label: rounded(figures) for label, figures in found.items()}
+            write(FOLDER / f"expected-wrong-{name}.json", {**record, "rows": rows})
+
+
+def write(file: Path, record: dict) -> None:
+    """A line a row."""
+    said = [json.dumps(key) + ": " + json.dumps(record[key]) for key in record if key != "rows"]
+    rows = (f"  {json.dumps(label)}: {json.dumps(one)}" for label, one in record["rows"].items())
+    text = ",\n ".join([*said, '"rows": {\n' + ",\n".join(rows) + "\n }"])
+    file.write_text("{\n " + text + "\n}\n", encoding="utf-8")
 
 
 def rounded(value):
