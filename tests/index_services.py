@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import sys
 import tempfile
 import uuid
@@ -157,10 +156,6 @@ def make_store(kind: str, folder: Path) -> Store:
     if kind == "pgvector":
         return Store(kind, postgres_url(), {"table": new_name()})
     ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
-    if kind == "qdrant" and Path("/dev/shm").is_dir():
-        # Its embedded mode waits for the disk after every point.
-        folder = Path(tempfile.mkdtemp(prefix="modgap-", dir="/dev/shm"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scheme = f"{kind}:" if kind in ("qdrant", "milvus") else ""
     return Store(
         kind, f"{scheme}{folder / ends[kind]}", {"trust": True} if kind == "qdrant" else {}

@@ -83,6 +83,23 @@ def _with_one_path_twice() -> list[str]:
     return [command.translate(dict.fromkeys(map(ord, "{}<>"))) for command in found]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fix fixed/documents-image.parquet fixed/documents-text.parquet -o fixed",
+        "fix image.npy text.npy --bank fixed/example-queries-text.npy -o fixed",
+    ],
+)
+def test_fix_does_not_replace_the_folder_that_it_reads_from(folder, command):
+    make_files(folder, 440)
+    succeed(*["fix", "image.npy", "text.npy", "-o", "fixed"])
+    before = _contents(folder)
+    ran = modgap(*command.split())
+    assert ran.status == 2
+    assert "lies in fixed, which is replaced" in ran.err
+    assert _contents(folder) == before
+
+
 def test_every_command_that_writes_is_tried():
     tried = {command.split()[0] for command in COMMANDS}
     commands = [*app.registered_commands, *index_app.registered_commands]

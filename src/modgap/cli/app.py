@@ -61,7 +61,7 @@ for command in (
     vslerp,
     reproduce,
 ):
-    app.command()(keeps_inputs(described(command)))
+    app.command()(keeps_inputs(described(command), replaces=command is fix))
 app.add_typer(index_app)
 app.add_typer(task_app)
 

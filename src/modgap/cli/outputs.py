@@ -32,21 +32,26 @@ INPUTS = (
 _NOT_ROWS = ("correction", "images", "data")
 
 
-def keeps_inputs(command: Callable[..., None], *writes: str) -> Callable[..., None]:
+def keeps_inputs(
+    command: Callable[..., None], *writes: str, replaces: bool = False
+) -> Callable[..., None]:
     """A command that is refused where it would write over what it reads, or one output twice.
 
-    Its outputs are the parameters among ``OUTPUTS`` and those in ``writes``.
+    Its outputs are the parameters among ``OUTPUTS`` and those in ``writes``; ``replaces`` says that
+    a folder it writes to is replaced with all in it.
     """
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        check_outputs(given, (*OUTPUTS, *writes))
+        check_outputs(given, (*OUTPUTS, *writes), replaces=replaces)
         command(**given)
 
     return run
 
 
-def check_outputs(given: Mapping[str, Any], outputs: Iterable[str] = OUTPUTS) -> None:
+def check_outputs(
+    given: Mapping[str, Any], outputs: Iterable[str] = OUTPUTS, *, replaces: bool = False
+) -> None:
     """Refuse an output that is an input, lies among an input's rows, or is named twice."""
     written = {
         name: path for name in outputs if given.get(name) is not None
@@ -72,6 +77,11 @@ def check_outputs(given: Mapping[str, Any], outputs: Iterable[str] = OUTPUTS) ->
             if _is_same(path, source) or (several and _is_beside(path, source)):
                 kind = "a folder" if source.is_dir() else "a file"
                 raise InputValueError(f"{source} is {kind} being read. Write to another one.")
+            if replaces and path.resolve() in source.resolve().parents:
+                raise InputValueError(
+                    f"{source} is being read, and lies in {path}, which is replaced. Write to "
+                    "another folder."
+                )
             if _is_among(path, source, name, role):
                 raise InputValueError(
                     f"{path} lies in {source}, which is being read. Write to a place outside it."
