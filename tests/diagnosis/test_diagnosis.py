@@ -57,7 +57,7 @@ def test_a_planted_gap_is_found_and_a_correction_recommended(found):
     assert found.verdict == "use"
     assert found.recommended in ("Center()", "Shift(amount=0.5)")
     assert found.sentence.startswith(f"Use {found.recommended}: NDCG@10")
-    assert "110 held-out groups" in found.sentence
+    assert "110 held-out pairs" in found.sentence
     assert found.n_groups == {"fit": 220, "choose": 110, "confirm": 110}
     used = next(t for t in found.trials if t.method == found.recommended)
     assert used.confirm.goal.change.low > 0.8
@@ -97,7 +97,7 @@ def test_with_few_pairs_it_gives_metrics_but_no_verdict():
     assert found.n_groups["confirm"] == 99
     assert found.verdict == "not enough pairs"
     assert found.correction is None  # neither of these keeps rankings
-    assert "99 groups are left to confirm on" in found.sentence
+    assert "99 pairs are left to confirm on" in found.sentence
     assert len(found.trials) == 2
     assert diagnose(*with_gap(400), correctors=FEW).verdict == "use"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -208,7 +210,7 @@ def test_groups_that_cannot_be_used(two_files, groups, error, text):
 def test_label_files_that_cannot_be_used(tmp_path, two_files):
     (tmp_path / "g.json").write_text("[]")
     with pytest.raises(
-        InputValueError, match=r"Labels are read from .npy, .txt, .csv and .parquet"
+        InputValueError, match=r"Labels are read from .npy, .txt, .csv, .jsonl and .parquet"
     ):
         open_pair(*two_files, groups=tmp_path / "g.json")
     (tmp_path / "g.csv").write_text("a,b\n1,2\n")
@@ -255,3 +257,35 @@ def test_pairs_that_cannot_be_told_apart(tmp_path):
     torch.save((torch.ones(2), torch.ones(2, 2)), tmp_path / "a.pt")
     with pytest.raises(InputTypeError, match="must hold two matrices"):
         open_pair(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_groups_may_be_a_column_of_a_file(tmp_path, two_files, suffix):
+    files = []
+    for name, labels in (("x", GX), ("y", GY)):
+        file = tmp_path / f"labels-{name}{suffix}"
+        rows = [{"line": i, "photo": int(label)} for i, label in enumerate(labels)]
+        if suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), file)
+        elif suffix == ".csv":
+            file.write_text("line,photo\n" + "".join(f"{r['line']},{r['photo']}\n" for r in rows))
+        else:
+            file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        files.append(file)
+    x, y = files
+    assert_groups(open_pair(*two_files, groups=f"{x}:photo,{y}:photo"))
+    assert_groups(open_pair(*two_files, groups=(f"{x}:photo", f"{y}:photo")))
+    wrong = r"labels-x\.\w+ has no column 'foto'. Did you mean 'photo'\? It holds 'line', 'photo'"
+    with pytest.raises(InputValueError, match=wrong):
+        open_pair(*two_files, groups=f"{x}:foto,{y}:photo")
+    with pytest.raises(InputValueError, match=r"Name another: .*:COLUMN"):
+        open_pair(*two_files, groups=f"{x},{y}")
+
+
+def test_a_column_is_named_of_tables_alone(tmp_path, two_files):
+    np.save(tmp_path / "g.npy", GX)
+    with pytest.raises(InputValueError, match=r"from .csv, .jsonl and .parquet, got 'g.npy'"):
+        open_pair(*two_files, groups=f"{tmp_path}/g.npy:a")
+    (tmp_path / "g.jsonl").write_text('{"a": 1.5}\n' * len(GX))
+    with pytest.raises(InputTypeError, match=r"Every 'a' of .*g.jsonl must be a text or a whole"):
+        open_pair(*two_files, groups=f"{tmp_path}/g.jsonl:a")

@@ -130,7 +130,7 @@ def test_slider_ends_are_the_evaluations_of_diagnose(page):
 def test_one_thing_has_one_number(page, found):
     gap = page["diagnosis"]["raw"]["metrics"]["gap"]["value"]["value"]
     confirm = page["diagnosis"]["n_groups"]["confirm"]
-    said = f"are {gap:.3f} apart ({confirm} held-out groups)."
+    said = f"are {gap:.3f} apart ({confirm} held-out pairs)."
     assert page["verdict"]["sentences"][0].endswith(said)
     assert {path["metrics"]["gap"][0] for path in page["paths"]} == {gap}
     labels = {line["term"]: line["label"] for line in page["measures"]}

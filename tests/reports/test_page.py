@@ -416,7 +416,7 @@ def test_published_clip_page_says_use_and_is_drawn(tab, published_clip, tmp_path
     path, document = written(tmp_path, *published_clip, title=title, diagnosis=found)
     verdict = document["verdict"]
     assert verdict["verdict"] == "use"
-    assert verdict["sentences"][0].endswith("image and text are 0.847 apart (125 held-out groups).")
+    assert verdict["sentences"][0].endswith("image and text are 0.847 apart (125 held-out pairs).")
     with visit(tab, path) as seen:
         seen.see_all()
         assert "0.847" in seen.page.inner_text("#verdict")

@@ -36,6 +36,7 @@ def diagnose(
     documents: Documents = None,
     model: options.Model = None,
     trust_pairs: options.TrustPairs = False,
+    group_duplicates: options.GroupDuplicates = True,
     partial: options.Partial = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -59,7 +60,7 @@ def diagnose(
     with steps() as step:
         results = diagnose_each(
             data, asking, goal=goal, metric=metric, bank=open_bank(bank), model=model,
-            trust_pairs=trust_pairs, seed=seed, progress=step,
+            trust_pairs=trust_pairs, group_duplicates=group_duplicates, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
         found = {name: document("diagnose", result) for name, result in results.items()}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from modgap.cli.data import Data, Documents, with_documents
-from modgap.cli.options import AsJson, EngineOption, MetricOption, Seed
+from modgap.cli.options import AsJson, EngineOption, GroupDuplicates, MetricOption, Seed
 from modgap.cli.takes_data import takes_data
 
 
@@ -37,6 +37,7 @@ def evaluate(
             help="Also rank the sampled queries among all documents, shard by shard.",
         ),
     ] = False,
+    group_duplicates: GroupDuplicates = True,
     seed: Seed = 0,
     engine: EngineOption = "local",
     as_json: AsJson = False,
@@ -53,12 +54,15 @@ def evaluate(
     from modgap.evaluation import evaluate_correction
 
     data = spread(with_documents(data, documents), engine)
+    data = data.with_duplicates_grouped() if group_duplicates else data
     asking = None if queries is None else query_modalities(queries, data.names)
     fixed = None if correction is None else load_correction(correction, asking)
     options: dict[str, Any] = {"queries": asking, "sample": sample, "seed": seed}
     among_all = {}
     with steps() as step:
-        result = evaluate_correction(data, None, fixed, metric=metric, **options, progress=step)
+        result = evaluate_correction(
+            data, None, fixed, metric=metric, group_duplicates=False, **options, progress=step
+        )
         if all_documents:
             options |= {"engine": engine, "progress": step}
             among_all["raw"] = retrieval_among_all(data, metric=metric, **options)
@@ -77,6 +81,8 @@ def evaluate(
         return
     print_table(*result.table())
     out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+    if result.duplicates:
+        out.print(f"[dim]{result.duplicates}[/dim]")
     if ratios := result.ratio_table():
         out.print("\n[bold]Over mixing ratios[/bold], matches of both modalities as targets")
         print_table(*ratios)

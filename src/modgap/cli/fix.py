@@ -52,6 +52,7 @@ def fix(
     split: Annotated[str | None, _picture_option(help="A split of --data.")] = None,
     device: options.Device = None,
     trust_pairs: options.TrustPairs = False,
+    group_duplicates: options.GroupDuplicates = True,
     partial: options.Partial = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -85,7 +86,7 @@ def fix(
         result = run(
             source, None, output, queries=queries, goal=goal,
             metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
-            trust_pairs=trust_pairs, seed=seed, progress=step,
+            trust_pairs=trust_pairs, group_duplicates=group_duplicates, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
         print_json(document("fix", result))

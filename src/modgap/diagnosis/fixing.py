@@ -96,6 +96,7 @@ def fix(
     keep_bank: bool = True,
     model: str | None = None,
     trust_pairs: bool = False,
+    group_duplicates: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Fix:
@@ -116,7 +117,7 @@ def fix(
     queries : str or several, optional
         The modality that asks, as for ``diagnose``. For several, each gets a correction of its
         own, and each document a vector for each.
-    goal, metric, bank, model, trust_pairs, seed
+    goal, metric, bank, model, trust_pairs, group_duplicates, seed
         As for ``diagnose``; a bank is for the queries of one modality.
     keep_bank : bool
         Whether the written correction keeps its bank of queries, where it has hubs. Without it the
@@ -142,6 +143,8 @@ def fix(
             f"A bank holds queries of one modality, and {' and '.join(asking)} ask. Run it once "
             "for each."
         )
+    data = data.with_duplicates_grouped() if group_duplicates else data
+    options["group_duplicates"] = False  # they are, or are not to be
     with sole_writer_of(place):
         found = diagnose_each(data, asking, **options, progress=say)
         corrections = {
@@ -175,8 +178,12 @@ def fix(
     return Fix(str(place), found, files, steps, corrections)
 
 
-def diagnose_each(data: Modalities, queries: Sequence[str], **options: Any) -> dict[str, Diagnosis]:
+def diagnose_each(
+    data: Modalities, queries: Sequence[str], *, group_duplicates: bool = True, **options: Any
+) -> dict[str, Diagnosis]:
     """A diagnosis for each query modality; of several, each correction serves its queries alone."""
+    data = data.with_duplicates_grouped() if group_duplicates else data
+    options["group_duplicates"] = False  # they are, or are not to be
     found = {name: diagnose(data, queries=name, **options) for name in queries}
     return found if len(found) == 1 else {name: _narrowed(one) for name, one in found.items()}
 

@@ -129,6 +129,8 @@ def gap_paths(
     few_steps = all_steps if move_steps is None else _check_steps(move_steps)
     say = progress or silent
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if diagnosis is None or diagnosis.duplicates is not None:  # as they were split there
+        data = data.with_duplicates_grouped()
     asking = query_modalities(queries, data.names)
     splits, rows = split(data, seed), row_length(metric)
     moments = splits.fit.moments(unit=rows == "unit")

@@ -114,6 +114,7 @@ def diagnose(
     bank: Array | Embeddings | None = None,
     model: str | None = None,
     trust_pairs: bool = False,
+    group_duplicates: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -152,6 +153,9 @@ def diagnose(
     trust_pairs : bool
         Go on with pairs that look like none: rows in another order, or of another model, are
         refused otherwise.
+    group_duplicates : bool
+        Whether rows that stand several times on one side belong to one group, as they do in one
+        image with five captions; see ``Modalities.with_duplicates_grouped``.
     seed : int
         Seed of the splits, the samples, the noise and the resamples.
     progress : callable, optional
@@ -160,6 +164,7 @@ def diagnose(
     check_choice(goal, "goal", tuple(GOAL_METRICS))
     check_choice(metric, "metric", METRICS)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    data = data.with_duplicates_grouped() if group_duplicates else data
     asking = query_modalities(queries, data.names)
     splits = split(data, seed)
     run = _Run(
@@ -255,6 +260,11 @@ class _Run:
         keys = directions(self.names, self.asking, self.data.asking)
         return {key: metric_name(key, self.names) for key in keys}
 
+    @property
+    def held_out(self) -> str:
+        """What confirms the verdict, counted."""
+        return f"{self.splits.n_confirm:,} held-out {self.splits.counted}"
+
     def say(self, step: str) -> None:
         if not all(side.in_memory for side in self.data.sides.values()):
             give_back()  # what the last step has left
@@ -330,6 +340,7 @@ class _Run:
                 self.asking,
                 self._balanced_share,
                 paired=paired,
+                counted=self.splits.counted,
                 failure=failure,
             )
             verdict: Verdict = "not enough pairs" if paired else "no pairs"
@@ -345,7 +356,7 @@ class _Run:
         if trial is None or fix is None:
             words = leave_sentence(raw, self.goal, doubts, self.names)
             return self._diagnosis("leave it alone", words, raw, trials, measurement)
-        words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, n)
+        words = sentence(trial, fix, raw, self.goal, self.asking, self.recalls, self.held_out)
         return self._diagnosis("use", words, raw, trials, measurement, trial, fix)
 
     @property
@@ -468,6 +479,8 @@ class _Run:
             goal=self.goal,
             names=self.names,
             n_groups=self.splits.sizes(),
+            counted=self.splits.counted,
+            duplicates=self.data.duplicates,
             seed=self.seed,
             raw=raw,
             trials=tuple(trials),
@@ -511,7 +524,7 @@ class _Run:
         ways = [Corrected(data, None, self.metric), Corrected(data, correction)]
         workers = 1 if self._on_torch else None
         before, after = in_threads(ndcg, ways, workers, whole_jobs=True)
-        return WholeIndex(len(groups), before, after)
+        return WholeIndex(len(groups), before, after, self.splits.counted)
 
     def _cut(self, correction: Correction) -> CutOff | None:
         """What a cut at one expected wrong result keeps of the confirm split."""

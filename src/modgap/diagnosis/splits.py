@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,8 @@ SHARES = (0.5, 0.25, 0.25)
 # Groups of each half on which hubs are tried.
 MAX_FOLD = 500
 MIN_PAIRS = 8
+
+Counted = Literal["pairs", "groups", "rows of each modality"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,15 @@ class Splits:
         if self.confirm.paired:
             return self.confirm.n_groups
         return next(iter(self.confirm.sides.values())).n_rows
+
+    @property
+    def counted(self) -> Counted:
+        """What is split: pairs where each group has a row of both modalities, else groups."""
+        if self.choose is None:
+            return "rows of each modality"
+        found = self.confirm
+        single = all(side.n_rows == found.n_groups for side in found.sides.values())
+        return "pairs" if single and len(found.sides) == 2 and not found.asking else "groups"
 
     def sizes(self) -> dict[str, int]:
         """How many groups each split has; without pairs, how many rows."""

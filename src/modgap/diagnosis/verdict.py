@@ -20,6 +20,7 @@ from modgap.core.results import (
 )
 from modgap.corrections import Correction, demands, in_one_sentence
 from modgap.diagnosis.hubs import HubChoice
+from modgap.diagnosis.splits import Counted
 from modgap.evaluation import GOAL_METRICS, Goal, Interval, Scores
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metrics import OWN_EXCESS, metric_head, metric_label
@@ -181,7 +182,7 @@ def sentence(
     goal: Goal,
     queries: Sequence[str],
     recalls: Mapping[str, str],
-    n: int,
+    held_out: str,
 ) -> str:
     """The verdict "use" in words, every number from the confirm split."""
     assert trial.confirm.goal.change is not None
@@ -197,7 +198,7 @@ def sentence(
     return (
         f"Use {trial.method}: {words} goes from {before:.3f} to "
         f"{after.value:.3f} ({signed(change.value)}, 95 % interval {signed(change.low)} to "
-        f"{signed(change.high)}) on {n:,} held-out groups, and {held}. "
+        f"{signed(change.high)}) on {held_out}, and {held}. "
         f"{in_one_sentence(correction, queries)}"
     )
 
@@ -220,6 +221,7 @@ def unjudged_sentence(
     balanced: float,
     *,
     paired: bool,
+    counted: str,
     failure: str = "",
 ) -> str:
     """What can be said without pairs, or with too few of them to confirm a verdict.
@@ -229,7 +231,7 @@ def unjudged_sentence(
     """
     if paired:
         why = (
-            f"Not enough pairs: {n} groups are left to confirm on, and a verdict needs "
+            f"Not enough pairs: {n} {counted} are left to confirm on, and a verdict needs "
             f"{MIN_CONFIRM_GROUPS}."
         )
         wanted = f"With {4 * MIN_CONFIRM_GROUPS} pairs or more"
@@ -253,7 +255,7 @@ def unjudged_sentence(
         metrics += f" The goal {goal} was not judged."
     return (
         f"{why} {trial.method} is offered: it {NOT_JUDGED}. Now {shares} "
-        f"({n:,} {'groups' if paired else 'rows of each modality'}).{metrics} "
+        f"({n:,} {counted}).{metrics} "
         f"{in_one_sentence(correction)} {wanted} it can be judged whether the right results come "
         "first."
     )
@@ -285,17 +287,19 @@ class WholeIndex(Result):
     """NDCG@10 in one index of all groups, as they are and with the recommended correction.
 
     It is below the confirm split's, because more documents make a search harder. The correction
-    was fitted on these very rows. ``n_groups`` are all of them, or a sample.
+    was fitted on these very rows. ``n_groups`` are all of them, or a sample, and ``counted`` says
+    whether they are pairs.
     """
 
     n_groups: int
     before: float
     after: float
+    counted: Counted = "groups"
 
     def __str__(self) -> str:
         return (
-            f"On all {self.n_groups:,} groups, fitting data included, NDCG@10 in one index goes "
-            f"from {self.before:.3f} to {self.after:.3f}. More documents make a search harder."
+            f"On all {self.n_groups:,} {self.counted}, fitting data included, NDCG@10 in one index "
+            f"goes from {self.before:.3f} to {self.after:.3f}. More documents make a search harder."
         )
 
 
@@ -345,11 +349,13 @@ class Diagnosis(HasFigure, Result):
 
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
-    many rows of both modalities were fitted on and how many of each confirm. ``queries`` are the
-    modalities that ask: recall and the mixed index are about their queries. ``balanced_share`` is
-    the share of the query's own modality in the index of the confirm split. ``hubs`` says how much
-    hubness to subtract, where that could be judged. ``cut`` is what a cut at one expected wrong
-    result keeps, ``others`` what the other documents of the index change, where there are any.
+    many rows of both modalities were fitted on and how many of each confirm; ``counted`` says what
+    they count. ``duplicates`` says which rows stand several times, None where nobody looked.
+    ``queries`` are the modalities that ask: recall and the mixed index are about their queries.
+    ``balanced_share`` is the share of the query's own modality in the index of the confirm split.
+    ``hubs`` says how much hubness to subtract, where that could be judged. ``cut`` is what a cut at
+    one expected wrong result keeps, ``others`` what the other documents of the index change, where
+    there are any.
 
     ``correction`` is the recommended one, fitted on all rows; the metrics are those of
     ``corrections``, which were fitted on the fit split alone.
@@ -368,6 +374,8 @@ class Diagnosis(HasFigure, Result):
     measurement: Measurement
     explanations: Mapping[str, str]
     queries: tuple[str, ...] = ()
+    counted: Counted = "groups"
+    duplicates: str | None = None
     balanced_share: float = float("nan")
     whole_index: WholeIndex | None = None
     hubs: HubChoice | None = None
@@ -388,6 +396,8 @@ class Diagnosis(HasFigure, Result):
         """What to know besides the verdict, a sentence or two each."""
         known = [self.whole_index, self.others, self.cut]
         found = [str(one) for one in known if one is not None]
+        if self.duplicates:
+            found.insert(0, self.duplicates)
         if self.correction is not None and self.others is None:
             kind = "merging by expected wrong results needs no refit when documents change"
             if self.correction.background is None:
@@ -421,8 +431,7 @@ class Diagnosis(HasFigure, Result):
     @property
     def held_out(self) -> str:
         """The rows that every metric rests on, in words."""
-        held = "groups" if "choose" in self.n_groups else "rows of each modality"
-        return f"{self.n_groups['confirm']:,} held-out {held}"
+        return f"{self.n_groups['confirm']:,} held-out {self.counted}"
 
     def table(self, without: Sequence[str] = ()) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: one line per correction, the rows as they are first.

@@ -123,6 +123,10 @@ class SpreadModalities(Modalities):
         taken = super().take(rows, *others, **options)
         return Modalities(**{one.name: getattr(taken, one.name) for one in fields(Modalities)})
 
+    def with_duplicates_grouped(self) -> Modalities:
+        """The same: rows that workers read are not compared here."""
+        return self
+
     def pair_moments(self, progress: Progress = silent) -> PairMoments:
         """Moments of both sides and across them; row i of every side must be a pair."""
         (x, y), (x_name, y_name) = self.two(), self.names

@@ -54,6 +54,7 @@ class Evaluation(HasFigure, Result):
     corrected: Scores | None
     details: Mapping[str, Mapping[str, Any]]
     fitted_on_these_rows: bool
+    duplicates: str | None = None
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and rows: each metric as it is and, where there is a correction, after it."""
@@ -102,6 +103,8 @@ class Evaluation(HasFigure, Result):
         said = f"{self.n_groups:,} groups of {spoken(self.names)}, with 95 % intervals"
         if self.fitted_on_these_rows:
             said += "; the correction was fitted on these very rows"
+        if self.duplicates:
+            said += f". {self.duplicates}"
         parts = [self.ranges().svg(), notebook_table(*self.table(), said)]
         ratios = self.ratio_table()
         if ratios is not None:
@@ -144,6 +147,7 @@ def evaluate_correction(
     metric: Metric = "cosine",
     queries: str | Sequence[str] | None = None,
     sample: int = MAX_GROUPS,
+    group_duplicates: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -167,6 +171,9 @@ def evaluate_correction(
         The modalities that ask; by default all that the correction serves.
     sample : int
         Evaluate on at most this many groups.
+    group_duplicates : bool
+        Whether rows that stand several times on one side belong to one group, as they do in one
+        image with five captions; see ``Modalities.with_duplicates_grouped``.
     seed : int
         Seed of the sample, the noise and the resamples.
     progress : callable, optional
@@ -177,6 +184,7 @@ def evaluate_correction(
     check_count(sample, "sample")
     _refuse_other(Y, correction)
     data = matched(X, Y, names, groups)
+    data = data.with_duplicates_grouped() if group_duplicates else data
     if correction is not None:
         _check_fits(correction, data)
     chosen = data.matched_groups
@@ -207,6 +215,7 @@ def evaluate_correction(
         corrected=corrected,
         details=details,
         fitted_on_these_rows=correction is not None and _same_rows(correction, data),
+        duplicates=data.duplicates,
     )
 
 
@@ -299,7 +308,8 @@ def correction_scorer(
         if goal == "mixed":
             return mixed_retrieval(X, Y, correction=correction, seed=seed).ndcg
         if goal == "recall":
-            return float(np.mean(list(retrieval(X, Y, 1, correction=correction).recall().values())))
+            found = retrieval(X, Y, 1, correction=correction, group_duplicates=False)
+            return float(np.mean(list(found.recall().values())))
         options: dict[str, Any] = {"draws": draws, "correction": correction, "seed": seed}
         asking = [name in correction.queries for name in correction.names]
         kept = []

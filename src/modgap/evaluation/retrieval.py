@@ -81,7 +81,8 @@ class Retrieval(HasFigure, Result):
 
     ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its
     best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match, and for
-    all queries that the correction does not serve.
+    all queries that the correction does not serve. ``duplicates`` says which rows stand several
+    times, None where nobody looked.
     """
 
     names: tuple[str, ...]
@@ -89,6 +90,7 @@ class Retrieval(HasFigure, Result):
     k: tuple[int, ...]
     ranks_x: np.ndarray
     ranks_y: np.ndarray
+    duplicates: str | None = None
 
     def recall(self) -> dict[str, float]:
         """Recall by name: ``image_retrieval_recall@1`` is text queries finding images."""
@@ -145,7 +147,8 @@ class Retrieval(HasFigure, Result):
             for k in self.k[:1]
             for way, ranks in self.ranks().items()
         )
-        return ", ".join([f"by {self.metric.replace('_', ' ')}", *found])
+        said = [self.duplicates] if self.duplicates else []
+        return ", ".join([f"by {self.metric.replace('_', ' ')}", *found, *said])
 
     def _repr_html_(self) -> str:
         by = f"Ranked by {self.metric.replace('_', ' ')}"
@@ -158,7 +161,8 @@ class Retrieval(HasFigure, Result):
             f"n_queries_{name}": int(np.sum(ranks >= 0))
             for name, ranks in zip(self.names, (self.ranks_x, self.ranks_y), strict=True)
         }
-        return {**head, **queries, **self.recall(), **self.median_rank()}
+        said = {"duplicates": self.duplicates} if self.duplicates else {}
+        return {**head, **said, **queries, **self.recall(), **self.median_rank()}
 
 
 def retrieval(
@@ -170,6 +174,7 @@ def retrieval(
     *,
     names: Sequence[str] = DEFAULT_NAMES,
     correction: Correction | None = None,
+    group_duplicates: bool = True,
 ) -> Retrieval:
     """Recall@k both ways: the share of queries with at least one match among their k best.
 
@@ -190,6 +195,9 @@ def retrieval(
     correction : Correction, optional
         Applied first: to the documents, and to the queries in their role. Queries that it does
         not serve are not asked.
+    group_duplicates : bool
+        Whether rows that stand several times on one side belong to one group, as they do in one
+        image with five captions; see ``Modalities.with_duplicates_grouped``.
 
     >>> import numpy as np
     >>> X = np.eye(3)
@@ -197,6 +205,7 @@ def retrieval(
     True
     """
     data = matched(X, Y, names, groups)
+    data = data.with_duplicates_grouped() if group_duplicates else data
     n, places = min(side.n_rows for side in data.two()), None
     if k is not None:
         several = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
@@ -236,7 +245,7 @@ def retrieval_of(rows: Corrected, places: tuple[int, ...] | None = None) -> Retr
         X, Y = rows_to_multiply(rows.documents(first), rows.documents(second), metric)
         biases = document_bias(X, metric), document_bias(Y, metric)
         ranks_x, ranks_y = match_ranks(X, Y, data.group_codes, *biases)
-    return Retrieval(data.names, metric, places, ranks_x, ranks_y)
+    return Retrieval(data.names, metric, places, ranks_x, ranks_y, data.duplicates)
 
 
 def ranks_across(rows: Corrected, asking: str, found: str) -> np.ndarray:

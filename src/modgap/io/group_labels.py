@@ -1,8 +1,8 @@
 """Which rows match: labels from columns of the files, or from files of their own.
 
-A file of labels has one per row: `.npy` (one dimension), `.txt` (one per line), `.csv` (a header
-line; its column `group` or `groups`, or its only one) or `.parquet` (the same). Labels are strings
-or whole numbers.
+A file of labels has one per row: `.npy` (one dimension), `.txt` (one per line), or `.csv`, `.jsonl`
+and `.parquet` (the column that `FILE:COLUMN` names, else `group` or `groups`, else the only one).
+Labels are strings or whole numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from modgap.io.column_roles import COLUMN_NAMES
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.npy import open_array
 from modgap.io.formats.parquet import open_parquet
-from modgap.io.items.records import read_table
+from modgap.io.items.records import read_records, read_table
 
 
 def find_groups(
@@ -57,6 +57,8 @@ def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
         array = contents.columns[str(given)].load()
     elif Path(given).is_file():
         array = read_labels(Path(given))
+    elif Path(file := str(given).rpartition(":")[0]).is_file():
+        array = read_labels(Path(file), str(given).rpartition(":")[2])
     else:
         raise InputValueError(
             f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
@@ -94,13 +96,18 @@ def _one_each(groups: Any, contents: Mapping[str, Contents]) -> Mapping[str, Any
             f"got {type(groups).__name__}."
         )
     known = any(str(groups) in held.columns for held in contents.values())
-    if not known and not Path(groups).exists() and str(groups).count(",") == len(names) - 1:
+    known = known or Path(groups).exists() or Path(str(groups).rpartition(":")[0]).is_file()
+    if not known and str(groups).count(",") == len(names) - 1:
         return dict(zip(names, map(str.strip, str(groups).split(",")), strict=True))
     return dict.fromkeys(names, groups)
 
 
-def read_labels(path: Path) -> np.ndarray:
-    """The labels in a file, one per row."""
+def read_labels(path: Path, column: str | None = None) -> np.ndarray:
+    """The labels in a file, one per row: of tables in a column, found by its name if not named."""
+    if column is not None and path.suffix.lower() not in (".csv", ".jsonl", ".parquet"):
+        raise InputValueError(
+            f"A column is read from .csv, .jsonl and .parquet, got {path.name!r}."
+        )
     match path.suffix.lower():
         case ".npy":
             return as_text(open_array(SteadyFile(path)).rows(), str(path))
@@ -109,24 +116,39 @@ def read_labels(path: Path) -> np.ndarray:
                 return _whole_numbers(path.read_text(encoding="utf-8").splitlines(), path)
         case ".csv":
             names, rows = read_table(path)
-            column = _group_column(path, names)
+            column = _group_column(path, names, column)
             return _whole_numbers([row[column] for row in rows], path)
+        case ".jsonl":
+            keys, records = read_records(path)
+            column = _group_column(path, keys, column)
+            labels = [record.get(column) for _, record in records]
+            if not {type(label) for label in labels} <= {int, str}:
+                raise InputTypeError(
+                    f"Every {column!r} of {path} must be a text or a whole number."
+                )
+            return _whole_numbers([str(label) for label in labels], path)
         case ".parquet":
             columns = open_parquet(path).columns
-            return columns[_group_column(path, list(columns))].load()
+            return columns[_group_column(path, list(columns), column)].load()
     raise InputValueError(
-        f"Labels are read from .npy, .txt, .csv and .parquet files, got {path.name!r}."
+        f"Labels are read from .npy, .txt, .csv, .jsonl and .parquet files, got {path.name!r}."
     )
 
 
-def _group_column(path: Path, names: Sequence[str]) -> str:
-    for name in COLUMN_NAMES["groups"]:
+def _group_column(path: Path, names: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None and wanted not in names:
+        raise InputValueError(
+            f"{path} has no column {wanted!r}.{did_you_mean(wanted, names)} It holds "
+            f"{listed(names) or 'none'}."
+        )
+    for name in [wanted] if wanted else COLUMN_NAMES["groups"]:
         if name in names:
             return name
     if len(names) == 1:
         return names[0]
     raise InputValueError(
-        f"{path} must have a column 'group' or only one column, got {listed(names) or 'none'}."
+        f"{path} must have a column 'group' or only one column, got {listed(names) or 'none'}. "
+        f"Name another: {path}:COLUMN."
     )
 
 

@@ -171,7 +171,8 @@ class Measurement(HasFigure, Result):
     ``modalities`` summarises each, ``gap_matrix`` has the distance between the means of every
     two, and ``between`` what every two tell together, in the order of the names; ``pair`` finds
     one of these. ``asking`` summarises queries that are not documents, and ``asking_gaps`` has the
-    distances of their means from those of the modalities.
+    distances of their means from those of the modalities. ``duplicates`` says which rows stand
+    several times, None where nobody looked.
 
     With two modalities, what they tell together is an attribute here too: ``gap_distance``,
     ``pairs`` and so on.
@@ -186,6 +187,7 @@ class Measurement(HasFigure, Result):
     between: tuple[Between, ...]
     asking: tuple[ModalitySummary, ...] = ()
     asking_gaps: tuple[tuple[float, ...], ...] = ()
+    duplicates: str | None = None
 
     def _brief(self) -> str:
         rows = ", ".join(f"{m.name} {m.n:,} rows" for m in (*self.modalities, *self.asking))
@@ -369,6 +371,8 @@ class Measurement(HasFigure, Result):
             )
             if most > MAX_LANDSCAPE:
                 said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."
+        if self.duplicates:
+            said += f" {self.duplicates}"
         return said
 
     def _repr_html_(self) -> str:

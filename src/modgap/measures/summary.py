@@ -86,8 +86,8 @@ def measure(
     Of more than two, each is measured once, and every two of them together.
 
     Moment statistics use every row. What is quadratic in the rows uses a seeded sample, and the
-    landscape over the origin the first 2,000 pairs of it; the result says how many. Warns where
-    pairs do not look like pairs; see ``pairing_signal``.
+    landscape over the origin the first 2,000 pairs of it; the result says how many, and which rows
+    stand several times. Warns where pairs do not look like pairs; see ``pairing_signal``.
 
     Parameters
     ----------
@@ -114,6 +114,8 @@ def measure(
     check_temperature(temperature)
     check_count(sample, "sample", at_least=2)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
+    if all(side.partial is None for side in data.sides.values()):  # which is read only once
+        data = replace(data, duplicates=data.with_duplicates_grouped().duplicates)
     return measured(data, temperature, sample, seed, progress or silent)[0]
 
 
@@ -192,6 +194,7 @@ class _Run:
             between=tuple(between),
             asking=tuple(summaries[k:]),
             asking_gaps=tuple(map(tuple, gaps[k:, :k].tolist())),
+            duplicates=data.duplicates,
         )
 
     def _side_rows(self, name: str, side: Embeddings) -> SideRows:

@@ -98,6 +98,8 @@ def contents(
         check_umap()
     say, page, pictures = progress or silent, _Notes(), RowPictures(data)
     asking = _asking(queries, data.names, diagnosis)
+    if diagnosis is None or diagnosis.duplicates is not None:  # as they were split there
+        data = data.with_duplicates_grouped()
     if diagnosis is None:
         with page.noting("", "verdict"):
             diagnosis = diagnose(
@@ -316,7 +318,7 @@ def _sampling(
             said.append(f"Cosine histograms hold all pairs of {sizes} rows.")
     if diagnosis is not None:
         counts = ", ".join(f"{count:,} to {split}" for split, count in diagnosis.n_groups.items())
-        kind = "Groups" if "choose" in diagnosis.n_groups else "Rows"
+        kind = diagnosis.counted.partition(" ")[0].capitalize()
         said.append(
             f"{kind} are split: {counts}. Metrics are from those to confirm on, with 95 % "
             "intervals from 1,000 resamples."

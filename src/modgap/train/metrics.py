@@ -79,7 +79,7 @@ def evaluate_rows(
     if groups is not None or X.shape[0] != Y.shape[0]:
         groups = check_groups(groups, X.shape[0], Y.shape[0])
     ix, iy = draw_pairs(groups, X.shape[0], pairs, seed)
-    found = retrieval(X, Y, metric=metric, groups=groups)
+    found = retrieval(X, Y, metric=metric, groups=groups, group_duplicates=False)
     norms = [float(np.mean(to_numpy(row_norms(rows)))) for rows in (X, Y)]
     X, Y = unit(X), unit(Y)
     orthogonality = gap_orthogonality(X, Y)

@@ -43,7 +43,7 @@ def find_esc50(folder: Path) -> Sequence[Path]:
 def open_jsonl(files: Sequence[Path], images: Path | None) -> Opened:
     """Items of JSON objects, one a line; several files are splits, named as these."""
     several = len(files) > 1
-    opened = [_open(file, images, *_json_records(file), several=several) for file in files]
+    opened = [_open(file, images, *read_records(file), several=several) for file in files]
     return join_files(opened, files[0].parent)
 
 
@@ -94,7 +94,8 @@ def delimiter(header: str) -> str:
     return next((mark for mark in "\t,;" if mark in header), ",")
 
 
-def _json_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
+def read_records(path: Path) -> tuple[list[str], list[tuple[int, Record]]]:
+    """The names of a .jsonl file's columns, and its numbered lines."""
     found: list[tuple[int, Record]] = [
         (line, {utf8(name): _written(value) for name, value in record.items()})
         for line, record in records(path)

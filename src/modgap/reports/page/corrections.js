@@ -9,7 +9,7 @@ function chart(data, names) {
   const { diagnosis } = data;
   const metric = (scores, name) => scores?.metrics?.[name]?.value;
   return modgap.comparison.chart({ id: "corrections-figure", select: "metric", names,
-    goal: diagnosis.goal, title: "Each correction on held-out groups",
+    goal: diagnosis.goal, title: `Each correction on held-out ${diagnosis.counted}`,
     caption: "Each dot is a correction’s value, the bar its 95 % interval, the dashed line the rows "
       + `as they are. The diamond is ${data.verdict?.label ? "written" : "recommended"}, a ring is not eligible.`,
     count: () => diagnosis.trials.length,

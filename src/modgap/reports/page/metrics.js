@@ -75,7 +75,7 @@ function make(data) {
     modgap.terms.rove(table);
     note.replaceChildren("Measured at every step on ",
       modgap.number.show(data, ["paths", index, "n_groups"], { term: data.paired ? "groups" : "rows" }),
-      data.paired ? " held-out groups." : " held-out rows of each modality.", ...(losses ? [" Losses are those of ",
+      ` held-out ${data.diagnosis?.counted ?? "groups"}.`, ...(losses ? [" Losses are those of ",
         modgap.number.show(data, ["paths", index, "n_pairs"], { term: "pairs" }),
         " held-out pairs, compared all at once."] : []), " Each curve has its own scale.");
   }
