@@ -94,7 +94,7 @@ def test_evaluate_prints_every_figure_with_an_interval(files):
     assert "corrected" not in ran.out
     assert "Image recall@1" in ran.out
     assert "_" not in ran.out  # keys are for JSON
-    assert "60 groups" in ran.out
+    assert "60 pairs" in ran.out
 
 
 def test_evaluate_compares_a_correction_with_the_rows_as_they_are(files, center):

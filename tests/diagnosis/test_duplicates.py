@@ -105,6 +105,7 @@ def test_an_evaluation_is_that_of_the_true_groups():
     assert plain(found) == plain(wanted)
     assert found.duplicates.startswith("100 image rows stand 5 times each.")
     assert (found.n_groups, apart.n_groups, apart.duplicates) == (100, 500, None)
+    assert (found.counted, apart.counted) == ("groups", "pairs")
 
 
 def test_measures_stay_and_say_what_stands_several_times():

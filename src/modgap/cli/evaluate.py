@@ -80,7 +80,8 @@ def evaluate(
         print_json(said)
         return
     print_table(*result.table())
-    out.print(f"[dim]{result.n_groups:,} groups, 95 % intervals from 1,000 resamples.[/dim]")
+    held = f"{result.n_groups:,} {result.counted}"
+    out.print(f"[dim]{held}, 95 % intervals from 1,000 resamples.[/dim]")
     if result.duplicates:
         out.print(f"[dim]{result.duplicates}[/dim]")
     if ratios := result.ratio_table():

@@ -47,9 +47,7 @@ class Splits:
         """What is split: pairs where each group has a row of both modalities, else groups."""
         if self.choose is None:
             return "rows of each modality"
-        found = self.confirm
-        single = all(side.n_rows == found.n_groups for side in found.sides.values())
-        return "pairs" if single and len(found.sides) == 2 and not found.asking else "groups"
+        return self.confirm.counted
 
     def sizes(self) -> dict[str, int]:
         """How many groups each split has; without pairs, how many rows."""

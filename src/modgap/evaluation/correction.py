@@ -54,6 +54,7 @@ class Evaluation(HasFigure, Result):
     corrected: Scores | None
     details: Mapping[str, Mapping[str, Any]]
     fitted_on_these_rows: bool
+    counted: Literal["pairs", "groups"] = "groups"
     duplicates: str | None = None
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -97,10 +98,10 @@ class Evaluation(HasFigure, Result):
             for name in (NDCG, *directions(self.names))
             if name in before
         )
-        return ", ".join([f"{self.n_groups:,} groups", *found])
+        return ", ".join([f"{self.n_groups:,} {self.counted}", *found])
 
     def _repr_html_(self) -> str:
-        said = f"{self.n_groups:,} groups of {spoken(self.names)}, with 95 % intervals"
+        said = f"{self.n_groups:,} {self.counted} of {spoken(self.names)}, with 95 % intervals"
         if self.fitted_on_these_rows:
             said += "; the correction was fitted on these very rows"
         if self.duplicates:
@@ -215,6 +216,7 @@ def evaluate_correction(
         corrected=corrected,
         details=details,
         fitted_on_these_rows=correction is not None and _same_rows(correction, data),
+        counted=held.counted,
         duplicates=data.duplicates,
     )
 

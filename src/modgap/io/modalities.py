@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -486,6 +486,12 @@ class Modalities:
     def n_groups(self) -> int:
         """How many groups have rows of every modality."""
         return next(iter(self.sides.values())).n_rows if self.row_by_row else len(self._matched)
+
+    @property
+    def counted(self) -> Literal["pairs", "groups"]:
+        """What groups are called: pairs where each is a row of both modalities and no query."""
+        single = all(side.n_rows == self.n_groups for side in self.sides.values())
+        return "pairs" if single and len(self.sides) == 2 and not self.asking else "groups"
 
     def to(self, device: str) -> Modalities:
         """The same with all rows held as tensors on a device; see ``Embeddings.to``."""
