@@ -69,7 +69,8 @@ def search(
         float | None,
         typer.Option(
             help="Only results with at most so many expected wrong ones, such as 1, with a "
-            "correction of the method expected-wrong."
+            "correction of the method expected-wrong. The best result of a query also stays where "
+            "its score and its number together look better than without any match."
         ),
     ] = None,
     table: index_options.Table = None,
