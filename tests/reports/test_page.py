@@ -16,7 +16,6 @@ from command_line import few_digits
 from modgap.core.results import changed
 from modgap.corrections import Background, Calibrate
 from modgap.corrections.expected_wrong import list_of_batches
-from modgap.io.group_keys import label_keys
 from modgap.search import search_corrected
 from visits import ARTEFACTS, Visit, check_first_screen, serious, visit, written
 
@@ -136,15 +135,15 @@ def test_the_first_screen_has_headline_search_and_three_metrics(fresh, digits):
         assert int(place.get_attribute("data-value")) == typical[f"{side}_place"]
 
 
-def index_of(found: Any, query: int) -> list[tuple[str, int]]:
+def index_of(data: modgap.Modalities, query: int) -> list[tuple[str, int]]:
     """Images and captions of the index that this caption asks, worked out anew.
 
     A quarter of the shuffled scans is held out. One half of it is there as images, the other as
     captions; a query asks the index that has its image.
     """
-    gx, gy = (np.asarray(groups) for groups in found.groups)
+    gx, gy = data.groups
     known = np.unique(gx)
-    held = np.sort(np.random.default_rng(0).permutation(known)[3 * len(known) // 4 :])
+    held = np.sort(np.random.default_rng(0).permutation(known)[round(0.75 * len(known)) :])
     drawn = held[np.random.default_rng(0).permutation(len(held))]
     halves = np.split(drawn, [round(len(drawn) / 2)])
     images, captions = halves if gy[query] in halves[0] else halves[::-1]
@@ -155,9 +154,8 @@ def index_of(found: Any, query: int) -> list[tuple[str, int]]:
 
 def test_a_stored_query_is_found_by_keyboard_and_its_results_are_right(fresh, digits):
     found, answers = few_digits(100), digits.to_dict()["answers"]
-    groups = {
-        name: np.asarray(one) for name, one in zip(("image", "text"), found.groups, strict=True)
-    }
+    # Scans that share a caption are one group.
+    data = modgap.Modalities.of(found.X, found.Y, groups=found.groups).with_duplicates_grouped()
     wanted = (answers["typical"] + 7) % len(answers["queries"])
     query = answers["items"][answers["queries"][wanted]["item"]]["row"]
     page = fresh.page
@@ -174,12 +172,12 @@ def test_a_stored_query_is_found_by_keyboard_and_its_results_are_right(fresh, di
     assert page.locator(".stored-query[aria-pressed=true]").count() == 1
     assert str(found.captions[query]) in page.inner_text(".asked")
     correction = digits.diagnosis.corrections[digits.diagnosis.recommended]
-    index, shown = index_of(found, query), []
+    index, shown = index_of(data, query), []
     for column, fix in enumerate((modgap.Correction.identity(64), correction)):
-        held = {kind: np.array([row for name, row in index if name == kind]) for kind in groups}
+        held = {kind: np.array([row for name, row in index if name == kind]) for kind in data.names}
         raw = {"image": found.X[held["image"]], "text": found.Y[held["text"]]}
         if fix.background is not None:  # the bank searches this very index
-            keys = {kind: label_keys(groups[kind][rows]) for kind, rows in held.items()}
+            keys = {kind: data.keys_of(kind)[rows] for kind, rows in held.items()}
             lists = {
                 kind: list_of_batches(fix, kind, iter([rows]), keys[kind])
                 for kind, rows in raw.items()
@@ -209,6 +207,7 @@ def test_a_stored_query_is_found_by_keyboard_and_its_results_are_right(fresh, di
         marked = lines.locator(".hit").evaluate_all(
             "hits => hits.map(hit => hit.classList.contains('is-match'))"
         )
+        groups = dict(zip(data.names, data.groups, strict=True))
         right = groups["text"][query]
         assert marked == [bool(groups[name][row] == right) for name, row in expected]
     before, after = shown
