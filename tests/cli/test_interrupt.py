@@ -61,7 +61,7 @@ def test_a_killed_apply_leaves_no_file_at_the_target(huge, number, status, debri
         time.sleep(0.01)
     process.send_signal(number)
     _, err = process.communicate()
-    assert process.returncode == status
+    assert process.returncode == status, err
     assert not (out / "fixed.npy").exists()
     # Nothing can be tidied up after SIGKILL; the temporary name is hidden and says whose it is.
     assert len(list(out.iterdir())) == debris

@@ -103,6 +103,9 @@ def main() -> None:
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         status = 130
+        # Where the interrupt came while Python ran a string, as dataclasses do, `python -m` would
+        # end by the signal whatever the status is; running another string forgets that.
+        exec("")
     except BrokenPipeError:  # `modgap … | head` is no mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1

@@ -29,7 +29,7 @@ INPUTS = (
     "first", "second", "model", "settings", "generated", "config",
 )  # fmt: skip
 # Inputs in which a folder of results may lie: their rows are not found by what the folder holds.
-_NOT_ROWS = ("correction", "images", "data")
+_NOT_ROWS = ("correction", "images", "data", "published")
 
 
 def keeps_inputs(

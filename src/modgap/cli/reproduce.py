@@ -18,7 +18,7 @@ def reproduce(
     listing: bool = False,
     full: bool = False,
     output: Path = Path("reproduction"),
-    embeddings: list[Path] | None = None,
+    published: list[Path] | None = None,
     trained: Path | None = None,
     rows: tuple[Path, Path] | None = None,
     labels: Path | None = None,
@@ -66,7 +66,7 @@ def reproduce(
     of_model: dict[str, Any] = {"data": data, "generated": generated, "images": images}
     of_model |= {"split": split, "template": template, "other_template": other_template}
     of_model["device"] = device
-    alone = not (listing or record or resume or embeddings or trained)
+    alone = not (listing or record or resume or published or trained)
     check_sources(rows, model, of_rows, of_model, alone=alone)
     own = None if rows is None else read_own_rows(rows, **of_rows)
     chosen = select(names or ["all"])
@@ -75,7 +75,7 @@ def reproduce(
         own = own_rows(model, output / "rows", **of_model)
     setting = Setting(
         full=full,
-        embeddings=find_embeddings(embeddings or ()),
+        embeddings=find_embeddings(published or ()),
         trained=trained,
         seed=seed,
         seeds=seeds,
