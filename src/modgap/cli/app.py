@@ -103,9 +103,6 @@ def main() -> None:
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         status = 130
-        # Where the interrupt came while Python ran a string, as dataclasses do, `python -m` would
-        # end by the signal whatever the status is; running another string forgets that.
-        exec("")
     except BrokenPipeError:  # `modgap … | head` is no mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
@@ -114,5 +111,8 @@ def main() -> None:
     except BaseException as error:  # libraries in Rust raise what is no Exception
         status = errors.say_what_is_wrong(error)
     if status == 130:
+        # Where the interrupt came while Python ran a string, as dataclasses do, `python -m` would
+        # end by the signal whatever the status is; running another string forgets that.
+        exec("")
         print("modgap: interrupted; nothing half-written is left.", file=sys.stderr)
     sys.exit(status or 0)
