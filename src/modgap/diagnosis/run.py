@@ -434,8 +434,8 @@ class _Run:
     ) -> tuple[bool, str, float]:
         """Whether a correction is eligible on a split, why, and the lower bound of its gain."""
         scores = evaluator.scores(resampled, level)
-        # Lists merged by expected wrong results bring as many wrong results each, whatever their
-        # length: that is their balance, and no bias.
+        # Lists merged by expected wrong results bring about as many wrong results each, whatever
+        # their length (fewer after a sure hit): that is their balance, and no bias.
         merged = correction.background is not None
         eligible, reason = eligibility(
             scores,
