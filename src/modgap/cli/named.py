@@ -20,7 +20,8 @@ def named_paths(paths: Sequence[str]) -> dict[str, str] | None:
         return None
     if not all(named):
         raise InputValueError(
-            f"Give every file with its name, as NAME=PATH, or none, got {', '.join(paths)}."
+            f"Give every file with its name, as NAME=PATH, or none, got {', '.join(paths)}. An "
+            "option is repeated for each of its values: --documents image=A --documents text=B."
         )
     found = by_name(paths, "Data with names", "NAME=PATH")
     if len(found) == 1:
