@@ -62,7 +62,7 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu.py --json benchmarks/results/gpu.json
 
 picture: $(VENV)/.core
-	$(BIN)/python docs/make_picture.py
+	$(BIN)/python tools/make_picture.py
 
 # The page is tested in a real browser; where none can be installed, those tests say so and skip.
 browser:

@@ -1,4 +1,4 @@
-"""How often a foreign bank is noticed, and a proper one taken for foreign; see docs/hubs.md.
+"""How often a foreign bank is noticed, and a proper one taken for foreign; see hubs.md.
 
     python benchmarks/foreign_banks.py DATA_FOLDER [--splits 15]
 

@@ -1,4 +1,4 @@
-"""The log–log pictures of docs/benchmarks.md, each for a light and for a dark page."""
+"""The log–log pictures of docs/evidence/benchmarks.md, each for a light and for a dark page."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a correction does to approximate search: HNSW against exact search, graphs built alike.
 
-    python benchmarks/hnsw.py            the table of docs/databases.md, on made-up embeddings
+    python benchmarks/hnsw.py            the table of databases.md, on made-up embeddings
 
 HNSW walks from neighbour to neighbour. By inner product with rows of unequal length the graph is
 poor: long rows are everybody's neighbour, short ones nobody's. `modgap.index.equal_lengths` adds

@@ -1,4 +1,4 @@
-"""Make the tables and pictures of docs/benchmarks.md and docs/plan-1e9.md from benchmarks/results.
+"""Make the tables and pictures of benchmarks.md and plan-1e9.md from benchmarks/results.
 
     python benchmarks/make_page.py
 
@@ -17,6 +17,9 @@ from mixed import put
 from results import load, said
 
 DOCS = Path(__file__).parents[1] / "docs"
+EVIDENCE = DOCS / "evidence"
+# From the page to its pictures.
+PICTURES = "../pictures/"
 NOT_YET = "*Not measured yet.*"
 COMMANDS = {
     "bare": "python benchmarks/run.py --only bare --save",
@@ -250,8 +253,10 @@ def gpu_growth(rows: list[dict]) -> str:
 
 def shown(name: str, words: str) -> str:
     """A picture that is there for light and for dark pages."""
-    dark = f'<source media="(prefers-color-scheme: dark)" srcset="{name}-dark.svg">'
-    return f'<picture>\n  {dark}\n  <img src="{name}-light.svg" alt="{words}">\n</picture>'
+    dark = f'<source media="(prefers-color-scheme: dark)" srcset="{PICTURES}{name}-dark.svg">'
+    return (
+        f'<picture>\n  {dark}\n  <img src="{PICTURES}{name}-light.svg" alt="{words}">\n</picture>'
+    )
 
 
 def growth_pictures(_: list[dict]) -> str:
@@ -277,7 +282,7 @@ TABLES = {
 
 
 def page(text: str) -> str:
-    """docs/benchmarks.md with what the files say between its marks."""
+    """docs/evidence/benchmarks.md with what the files say between its marks."""
     text = put(text, "machines", machines())
     for mark, (name, made) in TABLES.items():
         found = load(name)
@@ -286,9 +291,9 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    for path, made in ((DOCS / "benchmarks.md", page), (DOCS / "plan-1e9.md", plan.page)):
+    for path, made in ((EVIDENCE / "benchmarks.md", page), (EVIDENCE / "plan-1e9.md", plan.page)):
         path.write_text(made(path.read_text(encoding="utf-8")), encoding="utf-8")
-    growth_figures.draw(DOCS)
+    growth_figures.draw(DOCS / "pictures")
 
 
 if __name__ == "__main__":

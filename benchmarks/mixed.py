@@ -1,4 +1,4 @@
-"""What each fixed correction does to one index of both modalities; tables of docs/mixed-search.md.
+"""What each fixed correction does to one index of both modalities; tables of mixed-search.md.
 
     python benchmarks/mixed.py [--clip features_clip.npy] [--write]
 
@@ -20,7 +20,7 @@ from modgap.evaluation import mixed_retrieval
 from modgap.io import open_pair
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "mixed-search.md"
+PAGE = ROOT / "docs" / "concepts" / "mixed-search.md"
 FLICKR8K = ROOT / "tests" / "data" / "flickr8k-pretrained.safetensors"
 SPLITS = 10
 METHODS = {

@@ -152,7 +152,7 @@ def assumed() -> str:
 
 
 def page(text: str) -> str:
-    """docs/plan-1e9.md with what the files say between its marks."""
+    """docs/evidence/plan-1e9.md with what the files say between its marks."""
     for mark, made in (
         ("rates", measured),
         ("assumed", assumed),

@@ -1,4 +1,4 @@
-"""Recall of quantised and approximate search, raw and corrected: the tables of docs/quantised.md.
+"""Recall of quantised and approximate search, raw and corrected: the tables of quantised.md.
 
     python benchmarks/quantised.py [--only recall|gap|hnsw] [--write]
 
@@ -23,7 +23,7 @@ from quantised_gap import close_quantised_gap
 from quantised_recall import RecallRetained, recall_retained
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "quantised.md"
+PAGE = ROOT / "docs" / "guides" / "search" / "quantised.md"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", ROOT.parent / "shared" / "data" / "liang2022"))
 CLIP = PUBLISHED / "features_clip.npy"
 

@@ -5,7 +5,7 @@
 Ours and its yardstick run in turns after a warm-up; the ratio is of the best of each. Memory is
 the peak of anonymous memory during our run above that after the inputs were loaded, so mapped
 file pages do not count. ``--save`` puts the rows into benchmarks/results, from which
-``python benchmarks/make_page.py`` makes docs/benchmarks.md. ``--at COMMIT`` measures the code of
+``python benchmarks/make_page.py`` makes benchmarks.md. ``--at COMMIT`` measures the code of
 another commit, and puts the rows into a file of that name.
 """
 

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of every measure, written from docs/definitions.md, not from the code.
+"""Slow, obvious versions of every measure, written from definitions.md, not from the code.
 
 Plain loops and the simplest NumPy in float64. Nothing here is meant to be fast; everything is
 meant to be believed at a glance. X is (n, d), Y is (m, d), one row per item.

@@ -1,4 +1,4 @@
-"""A slow, obvious version of expected wrong results, from docs/definitions.md.
+"""A slow, obvious version of expected wrong results, from docs/reference/definitions.md.
 
 Plain loops in float64; nothing here shares code with the library.
 """

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of retrieval, mixed search and robustness, from docs/definitions.md.
+"""Slow, obvious versions of retrieval, mixed search and robustness, from definitions.md.
 
 Plain loops in float64; nothing here shares code with the library. ``groups`` are two lists of
 labels: row i of X matches row j of Y when gx[i] == gy[j].

@@ -44,7 +44,7 @@ def test_what_nothing_uses_is_documented_or_has_a_reason():
         if not (item.typ == "variable" and item.confidence == 60)
     }
     repository = SOURCE.parents[1]
-    pages = [repository / "README.md", *(repository / "docs").glob("*.md")]
+    pages = [repository / "README.md", *(repository / "docs").rglob("*.md")]
     documented = {
         word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8"))
     }

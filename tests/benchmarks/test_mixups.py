@@ -11,7 +11,7 @@ import pytest
 import mixups
 from conftest import PUBLISHED
 
-PAGE = Path(__file__).parents[2] / "docs" / "mix-ups.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "search" / "mix-ups.md"
 
 
 @pytest.fixture

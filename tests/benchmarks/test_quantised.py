@@ -1,4 +1,4 @@
-"""The experiments behind docs/quantised.md: recall kept in few bits, the quantised gap, HNSW."""
+"""The experiments behind quantised.md: recall kept in few bits, the quantised gap, HNSW."""
 
 from __future__ import annotations
 

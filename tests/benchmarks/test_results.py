@@ -21,15 +21,15 @@ DOCS = Path(__file__).parents[2] / "docs"
     ("page", "made"), [("benchmarks.md", make_page.page), ("plan-1e9.md", plan.page)]
 )
 def test_the_page_says_what_the_files_of_results_say(page, made):
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = (DOCS / "evidence" / page).read_text(encoding="utf-8")
     assert made(text) == text
 
 
 def test_every_picture_of_the_page_is_there_for_light_and_dark():
-    text = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    text = (DOCS / "evidence" / "benchmarks.md").read_text(encoding="utf-8")
     shown = {part.split('"')[0] for part in text.split("benchmarks-")[1:] if ".svg" in part}
     for name in shown:
-        root = ET.fromstring((DOCS / f"benchmarks-{name}").read_text(encoding="utf-8"))
+        root = ET.fromstring((DOCS / "pictures" / f"benchmarks-{name}").read_text(encoding="utf-8"))
         assert root.tag.endswith("svg")
 
 

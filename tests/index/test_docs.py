@@ -1,4 +1,4 @@
-"""The snippets of docs/databases.md and the example run as they stand."""
+"""The snippets of docs/guides/search/databases.md and the example run as they stand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modgap.datasets import load_digits
 from modgap.index import add_column, open_index
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "search" / "databases.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 

@@ -351,7 +351,9 @@ def test_an_index_that_was_not_fitted_says_so():
 
 
 def test_the_example_of_the_page_runs():
-    page = (Path(__file__).parents[2] / "docs" / "quantised.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "search" / "quantised.md").read_text(
+        encoding="utf-8"
+    )
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     code, corrected, lifting = blocks
     found: dict[str, Any] = {}

@@ -262,7 +262,7 @@ def test_the_command_refuses_in_one_sentence(words: tuple[str, ...], sentence: s
     assert ran.err.count("\n") == 1
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mixbench.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "evidence" / "mixbench.md").read_text(encoding="utf-8")
 
 
 def test_the_python_of_the_page_runs(

@@ -26,7 +26,7 @@ from modgap.search import (
     search,
 )
 
-DOCS = Path(__file__).parents[2] / "docs" / "scores.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "search" / "scores.md"
 PAIR = ("text", "image")
 WANTED = (0.5, 0.7, 0.9)
 SPLITS = 10

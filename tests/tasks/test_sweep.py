@@ -309,7 +309,9 @@ def test_a_sweep_refuses_what_it_cannot_use() -> None:
 
 
 def test_the_task_of_your_own_in_the_docs_runs(pairs) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "research" / "tasks.md").read_text(
+        encoding="utf-8"
+    )
     code = page.split("```python")[-1].split("```")[0]
     given = {"X": pairs[0], "Y": pairs[1]}
     exec(compile(code, "tasks.md", "exec"), given)

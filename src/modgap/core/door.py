@@ -276,7 +276,7 @@ def what_to_call(given: Any) -> str:
         return f"{kind}. Read them with np.frombuffer(…), or pass the path of the file."
     if hasattr(given, "__cuda_array_interface__"):
         return f"a {kind} on a GPU. Bring it to the CPU (.get()), or make it a torch tensor."
-    return f"a {kind}. Pass an array, a tensor, a path or a table: docs/inputs.md."
+    return f"a {kind}. Pass an array, a tensor, a path or a table: docs/reference/inputs.md."
 
 
 def _of_list(given: Sequence[Any]) -> str:

@@ -80,7 +80,7 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
 
     ρ₀ − ρ: ρ is the rank correlation, over documents, of their hubness by the bank and by a draw of
     the rows that ask; ρ₀ that of two such draws. About 0 for queries of the same kind, and above
-    0.25 for at most 3 % of proper banks and most foreign ones, see docs/hubs.md. NaN where there
+    0.25 for at most 3 % of proper banks and most foreign ones, see hubs.md. NaN where there
     are too few rows to tell.
 
     Parameters

@@ -105,7 +105,7 @@ class Modalities:
 
         Two are given as ``X`` and ``Y``, any number as one mapping of names to rows, with
         ``groups`` by name as well. Rows are arrays, tensors or Embeddings, or paths and tables
-        (see docs/inputs.md), of which one may hold all modalities; ``groups`` may then name a
+        (see inputs.md), of which one may hold all modalities; ``groups`` may then name a
         column.
 
         This is where it is decided whether rows are pairs. ``paired=False`` says that they are

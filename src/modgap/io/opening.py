@@ -48,7 +48,7 @@ def open_embeddings(
 
     Files end in .npy, .npz, .safetensors, .pt, .pth or .parquet; a folder holds shards of Parquet,
     .npy or .npz, what clip-retrieval writes, a Lance dataset or a saved dataset of Hugging Face; a
-    URL is any that fsspec knows; see docs/inputs.md and docs/shards.md. ``image.npy+text.npy`` are
+    URL is any that fsspec knows; see inputs.md and shards.md. ``image.npy+text.npy`` are
     the fused rows of documents whose parts are in two files; see ``fuse``.
 
     Parameters
@@ -96,7 +96,7 @@ def open_pair(
     Parameters
     ----------
     path_x, path_y : paths or tables
-        The files, folders, URLs or tables; one where it holds both. See docs/inputs.md.
+        The files, folders, URLs or tables; one where it holds both. See docs/reference/inputs.md.
     x_column, y_column : str, optional
         The arrays or columns. In one file they are found by ``names``, or by the names in common
         use (``image_features`` and ``text_features`` …).

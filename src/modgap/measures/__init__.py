@@ -1,4 +1,4 @@
-"""What the gap is like: every quantity of docs/definitions.md, on two matrices of embeddings."""
+"""What the gap is like: every quantity of definitions.md, on two matrices of embeddings."""
 
 from modgap.measures.cone import Cone, cone, log10_cap_fraction
 from modgap.measures.conformity import (

@@ -93,7 +93,7 @@ def measure(
     ----------
     X, Y : (n, d) and (m, d) arrays, tensors, Embeddings, paths or tables
         The rows of the two modalities. ``X`` alone may be a path or table that holds both, one
-        ``Modalities``, or a mapping of names to rows with any number of them; see docs/inputs.md.
+        ``Modalities``, or a mapping of names to rows with any number of them; see inputs.md.
     names : pair of str
         What the modalities are called.
     groups : (gx, gy), optional

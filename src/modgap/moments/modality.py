@@ -116,7 +116,7 @@ class Moments(Brief):
             raise InputValueError("These moments leave out the unit rows; gather them too.")
         return self.unit
 
-    # The formulas. Definitions: docs/definitions.md.
+    # The formulas. Definitions: docs/reference/definitions.md.
 
     def feature_offset(self) -> Array:
         """abs(mean) / std of each feature; 0 where a feature is always 0."""

@@ -3,7 +3,7 @@
 A raw score drifts from query to query and from one modality pair to the next, so no threshold on
 it fits two of them. What tells a match apart is how a hit stands among the other hits of its own
 query. The model has four numbers for each modality pair and needs nothing but the scores of the
-k best hits, which every search returns: see docs/scores.md for what else was tried.
+k best hits, which every search returns: see docs/guides/search/scores.md for what else was tried.
 """
 
 from __future__ import annotations

@@ -243,5 +243,7 @@ def test_files_of_two_kinds_are_refused(tmp_path):
 
 
 def test_the_docs_list_every_format():
-    page = (Path(__file__).parents[3] / "docs" / "embedding.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guides" / "search" / "embedding.md").read_text(
+        encoding="utf-8"
+    )
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= set(ITEM_FORMATS)
