@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("fix")  # a set is fixed once
 FILES = {
     "diagnosis.json", "correction.safetensors", "documents-image.parquet",
     "documents-text.parquet", "example-queries-text.npy", "search.py", "pgvector.sql", "README.md",
-    "fix.json",
+    "report.html", "fix.json",
 }  # fmt: skip
 
 
@@ -96,6 +96,8 @@ def test_everything_is_written_and_named(made):
         stored = np.array(table["embedding"].to_pylist(), np.float32)
         np.testing.assert_array_equal(stored, correction.apply(rows, name))
     assert json.loads((folder / "diagnosis.json").read_text())["queries"] == ["text"]
+    page = (folder / "report.html").read_text()
+    assert json.dumps(result.diagnoses["text"].sentence)[1:-1] in page
 
 
 def test_the_search_that_is_written_runs_on_raw_queries(made, tmp_path):
@@ -189,7 +191,7 @@ def test_an_earlier_runs_files_are_not_left_beside_a_verdict_to_leave_it_alone(m
     result = fix(*noisy, tmp_path)
     assert result.diagnoses["text"].verdict == "leave it alone"
     assert result.next_steps == ()
-    assert everything_in(tmp_path) == {"diagnosis.json", "fix.json"}
+    assert everything_in(tmp_path) == {"diagnosis.json", "report.html", "fix.json"}
 
 
 def test_without_pairs_the_correction_is_written_and_labelled(tmp_path):

@@ -38,7 +38,7 @@ def trial(method="A", eligible=True, bound=0.05, keeps_rankings=False):
         ((-0.02, -0.05, 0.01), True, "recall@1 holds"),
         ((-0.0201, -0.05, 0.01), False, "falls by 0.020"),
         ((-0.3, -0.4, 0.1), False, "falls by 0.300"),
-        ((-0.01, -0.02, -0.001), False, "falls beyond chance"),
+        ((-0.01, -0.02, -0.001), False, "falls by 0.010, beyond chance"),
         ((-0.01, -0.02, 0.0), True, "recall@1 holds"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modgap.cli import options
-from modgap.cli.data import Data, Documents, open_bank, with_documents
+from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
 from modgap.core.checks import InputValueError
 
@@ -26,7 +26,8 @@ def fix(
     output: Annotated[
         Path,
         options.output_option(
-            help="Folder for the corrected documents, the correction, search.py and pgvector.sql."
+            help="Folder for the corrected documents, the correction, report.html, search.py and "
+            "pgvector.sql."
         ),
     ],
     queries: options.Queries = None,
@@ -34,6 +35,7 @@ def fix(
     metric: options.MetricOption = "cosine",
     bank: options.Bank = None,
     documents: Documents = None,
+    images: Images = None,
     keep_bank: options.KeepBank = True,
     model: Annotated[
         str | None,
@@ -72,6 +74,7 @@ def fix(
     from modgap.diagnosis import fix as run
     from modgap.diagnosis.fixing import build_indexes
     from modgap.reports.fix import fitted_on, where_from
+    from modgap.reports.rows import with_images
 
     options.refuse(
         data is None and (split or device),
@@ -79,7 +82,8 @@ def fix(
     )
     source = _embedded(data, model, output, split, device) if data is not None else rows
     assert source is not None  # one of the two is given
-    source = with_documents(source, documents)
+    pictures = data if "image" in source.names else None
+    source = with_images(with_documents(source, documents), images or pictures)
     source = source if partial is None else source.with_partial(partial)
     say(f"modgap: {source.where()}")
     with steps() as step, tidy_when_terminated():

@@ -248,7 +248,11 @@ def fix_steps(
     made_for = dict(zip(columns, files.values(), strict=True))
     place = shlex.quote(folder)
     choice = [f" --modality {shlex.quote(name)}" if len(files) > 1 else "" for name in columns]
-    steps = {"try it": [f"python {place}/search.py{chosen}" for chosen in choice]}
+    pages = [f"-{file_safe(name)}" if len(files) > 1 else "" for name in columns]
+    steps = {
+        "look at it": [f"{place}/report{page}.html, in a browser" for page in pages],
+        "try it": [f"python {place}/search.py{chosen}" for chosen in choice],
+    }
     if functions:
         selects = [f"SELECT * FROM {function}('[…]', 10)" for function in functions.values()]
         steps["in PostgreSQL"] = [f"psql -f {place}/pgvector.sql", f"then {' or '.join(selects)}"]

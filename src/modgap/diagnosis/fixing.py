@@ -1,4 +1,4 @@
-"""``fix``: the whole way, from two files to corrected documents and a search that runs."""
+"""``fix``: the whole way, from two files to corrected documents, a page and a search that runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,9 @@ def fix(
     """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
 
     The folder gets the correction, the corrected documents of each modality as Parquet, a
-    ``search.py`` that runs, SQL for pgvector and the diagnosis as JSON, all of it or nothing. The
-    metrics of the verdict stay those of held-out rows. Where the verdict is to leave it alone,
-    only that is written.
+    ``search.py`` that runs, SQL for pgvector, and the diagnosis as a page and as JSON, all of it or
+    nothing. The metrics of the verdict stay those of held-out rows. Where the verdict is to leave
+    it alone, only the diagnosis is written.
 
     Parameters
     ----------
@@ -157,6 +158,8 @@ def fix(
                 one_of = f"-{file_safe(name)}" if len(found) > 1 else ""
                 written.append(temporary / f"diagnosis{one_of}.json")
                 write_text(written[-1], to_json(document("diagnose", one)) + "\n")
+                written.append(temporary / f"report{one_of}.html")
+                _write_page(data, one, written[-1], metric=metric, model=model, progress=say)
             written += _write_fix(data, corrections, temporary, say, keep_bank=keep_bank)
             listed = {"version": __version__, "files": [path.name for path in written]}
             write_text(temporary / LIST_FILE, to_json(listed) + "\n")
@@ -287,6 +290,13 @@ def _write_fix(
     for name, text in texts.items():
         write_text(place / name, text)
         yield place / name
+
+
+def _write_page(data: Modalities, diagnosis: Diagnosis, path: Path, **options: Any) -> None:
+    """The page of a diagnosis."""
+    # Pages come after diagnoses in the way of the data: found by name, when one is wanted.
+    report = import_module("modgap.reports").report
+    report(data, diagnosis=diagnosis, seed=diagnosis.seed, **options).save(path)
 
 
 def _write_documents(
@@ -484,7 +494,8 @@ def readme(
             if bare
             else [("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there")]
         ),
-        ("diagnosis*.json", "the verdict and every metric"),
+        ("report*.html", "the verdict and every metric, to look at in a browser"),
+        ("diagnosis*.json", "the same as JSON"),
     ]
     first = next(iter(corrections))
     bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")

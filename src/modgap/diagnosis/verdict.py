@@ -107,7 +107,7 @@ def eligibility(
         if change.value < -MAX_RECALL_LOSS:
             return False, f"{name} falls by {-change.value:.3f}"
         if change.high < 0:
-            return False, f"{name} falls beyond chance"
+            return False, f"{name} falls by {-change.value:.3f}, beyond chance"
     if bias_growth is not None and bias_growth.low > 0:
         return False, f"the bias towards one modality grows by {bias_growth.value:.3f}"
     return True, "rankings are kept" if keeps_rankings else "recall@1 holds"
