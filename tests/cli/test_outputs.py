@@ -16,7 +16,7 @@ from command_line import DIM, make_files, modgap, succeed
 from modgap import Correction
 from modgap.cli.app import app
 from modgap.cli.index import index_app
-from modgap.cli.outputs import OUTPUTS, check_outputs
+from modgap.cli.kept_inputs import OUTPUTS, check_outputs
 from modgap.core.checks import InputValueError
 
 # Every command that writes, with its inputs in braces and its outputs in angle brackets.

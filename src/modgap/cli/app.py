@@ -23,10 +23,10 @@ from modgap.cli.evaluate import evaluate
 from modgap.cli.fit import fit
 from modgap.cli.fix import fix
 from modgap.cli.index import index_app
+from modgap.cli.kept_inputs import keeps_inputs
 from modgap.cli.manifest import manifest
 from modgap.cli.measure import measure
 from modgap.cli.mixbench import mixbench
-from modgap.cli.outputs import keeps_inputs
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
 from modgap.cli.serve import serve

@@ -35,10 +35,10 @@ def apply(
 
     Shards: modgap apply correction.safetensors shards --modality image -o corrected --engine ray
     """
+    from modgap.cli.kept_inputs import check_outputs
     from modgap.cli.outputs import (
         check_file,
         check_folder,
-        check_outputs,
         tidy_when_terminated,
         write_without_bank,
     )

@@ -18,9 +18,12 @@ def _said() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def option(name: str, table: str = "shared") -> Any:
-    """What typer is told of an option or argument that stands under this name in a table."""
-    said = _said()[table]
+def option(name: str, *tables: str, **also: Any) -> Any:
+    """What typer is told of an option or argument, by the first table that has words for it.
+
+    The last is the table of those shared. ``also`` holds more of what typer takes.
+    """
+    said = next(_said()[one] for one in (*tables, "shared") if name in _said().get(one, ()))
     own = said[name]
     more = {"help": own} if isinstance(own, str) else dict(own)
     if "argument" in more:
@@ -28,7 +31,7 @@ def option(name: str, table: str = "shared") -> Any:
     words = more.pop("words", [*(["-o"] if name == "output" else []), dashed(name)])
     panels = said.get("panels", {}).items()
     panel = next((panel for panel, names in panels if name in names), None)
-    return typer.Option(*words, rich_help_panel=panel, **more)
+    return typer.Option(*words, **{"rich_help_panel": panel, **more, **also})
 
 
 def described(command: Callable[..., Any], section: str = "") -> Callable[..., Any]:
@@ -37,11 +40,11 @@ def described(command: Callable[..., Any], section: str = "") -> Callable[..., A
     What is said of it stands in the table ``section``, by default of the command's name, or among
     those shared. A parameter that is described in the code already stays as it is.
     """
-    table, parameters = section or command.__name__, []
+    parameters = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
         if get_origin(one.annotation) is not Annotated:
-            described = option(one.name, table if one.name in _said().get(table, ()) else "shared")
-            one = one.replace(annotation=Annotated[one.annotation, described])
+            words = option(one.name, section or command.__name__)
+            one = one.replace(annotation=Annotated[one.annotation, words])
         parameters.append(one)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from modgap.cli import options
 from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
@@ -17,19 +14,11 @@ from modgap.core.checks import InputValueError
 if TYPE_CHECKING:
     from modgap.io import Modalities
 
-_picture_option = partial(typer.Option, rich_help_panel="From pictures")
-
 
 @takes_data(writes="folder", unless="data", needs_matches=True)
 def fix(
     rows: Data | None,
-    output: Annotated[
-        Path,
-        options.output_option(
-            help="Folder for the corrected documents, the correction, report.html, search.py and "
-            "pgvector.sql."
-        ),
-    ],
+    output: Path,
     queries: options.Queries = None,
     goal: options.Goal = "mixed",
     metric: options.MetricOption = "cosine",
@@ -37,21 +26,9 @@ def fix(
     documents: Documents = None,
     images: Images = None,
     keep_bank: options.KeepBank = True,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the model, noted in the correction; with --data the one that embeds, "
-            "named as for modgap embed."
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        _picture_option(
-            help="Images with captions instead of embeddings: they are embedded by --model, and an "
-            "index is built. Rows go beside the output, into OUTPUT-rows."
-        ),
-    ] = None,
-    split: Annotated[str | None, _picture_option(help="A split of --data.")] = None,
+    model: str | None = None,
+    data: Path | None = None,
+    split: str | None = None,
     device: options.Device = None,
     trust_pairs: options.TrustPairs = False,
     group_duplicates: options.GroupDuplicates = True,

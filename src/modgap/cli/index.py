@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from modgap.cli.described import described
 from modgap.cli.index_build import build
 from modgap.cli.index_evaluate import evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import search
-from modgap.cli.outputs import keeps_inputs
+from modgap.cli.kept_inputs import keeps_inputs
 from modgap.core.checks import InputValueError
 
 index_app = typer.Typer(
@@ -26,12 +25,9 @@ index_app = typer.Typer(
 
 
 def drop_corrected_column(
-    address: Annotated[
-        str,
-        typer.Argument(metavar="URL", help="postgresql://…, or a Lance dataset."),
-    ],
-    table: Annotated[str | None, typer.Option(help="The table the column is in.")] = None,
-    new_column: Annotated[str, typer.Option(help="The column of corrected vectors.")] = CORRECTED,
+    address: str,
+    table: str | None = None,
+    new_column: str = CORRECTED,
 ) -> None:
     """Undo build --from-column, or apply --into: drop the corrected column of a table you have.
 
@@ -52,7 +48,7 @@ def drop_corrected_column(
     say(f"dropped the column {new_column} of {table}")
 
 
-index_app.command()(keeps_inputs(build, "address"))
-for command in (search, evaluate):
-    index_app.command()(command)
-index_app.command("drop-column")(drop_corrected_column)
+index_app.command()(keeps_inputs(described(build, "index build"), "address"))
+index_app.command()(described(search, "index search"))
+index_app.command()(described(evaluate, "index evaluate"))
+index_app.command("drop-column")(described(drop_corrected_column, "index drop-column"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
@@ -18,57 +16,21 @@ def build(
     documents: index_options.Documents = None,
     table: index_options.Table = None,
     column: index_options.Column = None,
-    factory: Annotated[
-        str | None, typer.Option(help="FAISS: what to build, such as HNSW32,Flat.")
-    ] = None,
+    factory: str | None = None,
     ef_search: index_options.EfSearch = None,
     nprobe: index_options.Nprobe = None,
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODALITY|both",
-            help="Whose queries to serve, where CORRECTION is a folder: a modality, or both, which "
-            "stores a vector a document for each. All that are there if left out.",
-        ),
-    ] = None,
-    one_graph: Annotated[
-        bool,
-        typer.Option(
-            "--one-graph",
-            help="One graph of all modalities instead of one for each; its recall is measured.",
-        ),
-    ] = False,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Rows stored, and committed, together.")
-    ] = None,
+    queries: str | None = None,
+    one_graph: bool = False,
+    batch: int | None = None,
     groups: index_options.Groups = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
     trust: index_options.Trust = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Drop an index that modgap built there before.")
-    ] = False,
-    from_column: Annotated[
-        str | None,
-        index_options.yours_option(
-            help="PostgreSQL: correct this column of --table, instead of files, into a new one."
-        ),
-    ] = None,
-    new_column: Annotated[
-        str | None,
-        index_options.yours_option(
-            help=f"The column of corrected vectors; {index_options.CORRECTED}, or embedding_text "
-            "and so on for several, if left out."
-        ),
-    ] = None,
+    replace: bool = False,
+    from_column: str | None = None,
+    new_column: str | None = None,
     modality_column: index_options.ModalityColumn = None,
-    group_column: Annotated[
-        str | None,
-        index_options.yours_option(
-            help="Its column of labels, ids or row numbers that the correction was fitted with, "
-            "where it has hubs; the primary key if left out."
-        ),
-    ] = None,
+    group_column: str | None = None,
 ) -> None:
     """Store the documents of all modalities, corrected, in one index.
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
 from modgap.cli.options import AsJson, Seed
@@ -15,14 +11,9 @@ def evaluate(
     address: index_options.Address,
     correction: index_options.CorrectionFile,
     documents: index_options.Documents = None,
-    queries: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODALITY=PATH", help="Queries; without them a sample of the documents."
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
-    sample: Annotated[int, typer.Option(min=1, help="Queries of each modality, at most.")] = 200,
+    queries: list[str] | None = None,
+    k: int = 10,
+    sample: int = 200,
     table: index_options.Table = None,
     column: index_options.Column = None,
     groups: index_options.Groups = None,

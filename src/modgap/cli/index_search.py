@@ -2,77 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from modgap.cli import index_options
 from modgap.cli.options import AsJson
 from modgap.core.checks import InputValueError
 
-_asked_option = partial(typer.Option, rich_help_panel="Words and images")
-
 
 def search(
     address: index_options.Address,
     correction: index_options.CorrectionFile,
-    queries: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[QUERIES]",
-            help="Embeddings to search with, as they are; or --text or --image.",
-        ),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        _asked_option(help="Search with these words, embedded by the model. May be repeated."),
-    ] = None,
-    image: Annotated[
-        list[Path] | None,
-        _asked_option(metavar="FILE", help="Search with an image file. May be repeated."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        _asked_option(
-            help="The model that embeds them, such as hf:openai/clip-vit-base-patch32; by default "
-            "the one noted in the correction."
-        ),
-    ] = None,
-    modality: Annotated[
-        str | None,
-        typer.Option(
-            help="The modality of the queries, by name; may be left out where only one is served."
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Results of each query.")] = 10,
-    row: Annotated[
-        int | None, typer.Option(min=0, help="Search with this row only; all if left out.")
-    ] = None,
-    only: Annotated[str | None, typer.Option(help="Results of this modality only.")] = None,
-    calibrator: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What ScoreCalibrator.save wrote: shows the probability that a result is a match.",
-        ),
-    ] = None,
-    at_least: Annotated[
-        float | None,
-        typer.Option(
-            metavar="PROBABILITY",
-            help="With --calibrator: leave out results that are less probably a match.",
-        ),
-    ] = None,
-    at_most: Annotated[
-        float | None,
-        typer.Option(
-            help="Only results with at most so many expected wrong ones, such as 1, with a "
-            "correction of the method expected-wrong. The best result of a query also stays where "
-            "its score and its number together look better than without any match."
-        ),
-    ] = None,
+    queries: Path | None = None,
+    text: list[str] | None = None,
+    image: list[Path] | None = None,
+    model: str | None = None,
+    modality: str | None = None,
+    k: int = 10,
+    row: int | None = None,
+    only: str | None = None,
+    calibrator: Path | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
     table: index_options.Table = None,
     column: index_options.Column = None,
     ef_search: index_options.EfSearch = None,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from modgap.cli.described import dashed, flowing, option
-from modgap.cli.outputs import keeps_inputs
+from modgap.cli.described import flowing, option
+from modgap.cli.kept_inputs import keeps_inputs
 from modgap.cli.task_run import run_task
 
 if TYPE_CHECKING:
@@ -69,40 +69,32 @@ def _declared(name: str) -> TaskCommand:
 
 def _command(declared: TaskCommand) -> Any:
     """The function that typer calls, with the options of a task and those that all tasks have."""
-    from modgap.tasks.command import common_options
+    from modgap.tasks.command import COMMON
 
     def run(**given: Any) -> None:
         run_task(declared, SimpleNamespace(**given))
 
     absent = {name for name in ("bank", "metric") if not getattr(declared, name)}
-    options = (*declared.options, *common_options(declared.data))
     rows = inspect.Parameter(
         "rows",
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[Path | None, option("rows", "task")],
     )
-    parameters = [rows, *(_parameter(one) for one in options if one.name not in absent)]
+    options = [one for one in (*declared.options, *COMMON) if one.name not in absent]
+    parameters = [rows, *(_parameter(one, f"task {declared.name}") for one in options)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 
-def _parameter(own: Option) -> inspect.Parameter:
-    """An option of a task as typer takes it."""
-    described = typer.Option(
-        *(own.words or (dashed(own.name),)),
-        help=own.help,
-        metavar=own.metavar,
-        min=own.least,
-        max=own.most,
-        show_default=own.default is not None and own.kind is not bool,
-        rich_help_panel=own.panel,
-    )
-    kind = own.kind if own.default is not None else own.kind | None
+def _parameter(own: Option, table: str) -> inspect.Parameter:
+    """An option of a task as typer takes it; its words stand in its table, or in that of all."""
+    shown = own.default is not None and own.kind is not bool
+    words = option(own.name, table, "task", rich_help_panel=own.panel, show_default=shown)
     return inspect.Parameter(
         own.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=own.default,
-        annotation=Annotated[kind, described],
+        annotation=Annotated[own.kind if own.default is not None else own.kind | None, words],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from modgap.cli.data import open_bank
-from modgap.cli.described import dashed
 from modgap.cli.named import two_names
 from modgap.cli.outputs import check_folder
-from modgap.core.checks import InputValueError
 
 if TYPE_CHECKING:
     from modgap.core.results import Progress
     from modgap.embed import Model
     from modgap.tasks import TaskSweep
-    from modgap.tasks.command import Option, Prepared, TaskCommand
+    from modgap.tasks.command import TaskCommand
 
 
 def run_task(declared: TaskCommand, given: SimpleNamespace) -> None:
@@ -36,7 +34,10 @@ def run_task(declared: TaskCommand, given: SimpleNamespace) -> None:
     with steps() as step:
         inputs, about = _inputs(declared, given, step)
         ready = declared.prepare(inputs, given, step)
-        sweep = None if ready.task is None else _swept(ready, given, step)
+        sweep = None
+        if ready.task is not None:
+            bank = open_bank(getattr(given, "bank", None))
+            sweep = ready.swept(given.fit_on or (), bank, seed=given.seed, progress=step)
     about = {**about, **ready.more}
     if sweep is None:
         found = document("task", ready.result, seed=given.seed, task=declared.name, **about)
@@ -60,7 +61,7 @@ def _inputs(
     declared: TaskCommand, given: SimpleNamespace, step: Progress
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """What the task takes, from files or from a model; and what the JSON says about it."""
-    if _from_files(declared.options, given):
+    if declared.takes_files(given):
         return declared.read(given), {}
     from modgap.cli.show import say
 
@@ -75,56 +76,11 @@ def _inputs(
     return found.inputs, {"model": given.model, "data": str(given.data), **found.about}
 
 
-def _from_files(options: Sequence[Option], given: SimpleNamespace) -> bool:
-    """Whether rows are given; options of the other source are refused, missing ones named."""
-    from modgap.tasks.command import MODEL, ROWS
-
-    values = {one.name: getattr(given, one.name) for one in options}
-    changed = [one for one in options if values[one.name] != one.default]
-    if given.rows is None:
-        beside = [dashed(one.name) for one in changed if one.panel == ROWS]
-        if beside:
-            raise InputValueError(f"{beside[0]} is for ROWS from a file. Give their path.")
-        if not (given.model and given.data):
-            raise InputValueError("Give the ROWS of the items, or --model and --data.")
-        return False
-    beside = [f"--{name}" for name in ("model", "data") if getattr(given, name)]
-    beside += [dashed(one.name) for one in changed if one.panel == MODEL]
-    if beside:
-        raise InputValueError(f"{beside[0]} is for --model and --data; ROWS are given as well.")
-    missing = [dashed(o.name) for o in options if o.needed and values[o.name] is None]
-    if missing:
-        raise InputValueError(f"Rows from files need {' and '.join(missing)}, too.")
-    return True
-
-
 def opened(model: str, device: str | None) -> Model:
     """The model of a name."""
     from modgap.embed import open_model
 
     return open_model(model, device=device)
-
-
-def _swept(ready: Prepared, given: SimpleNamespace, step: Progress) -> TaskSweep:
-    from modgap.io import open_pair
-    from modgap.tasks import sweep_task
-
-    assert ready.task is not None
-    reference, paths = None, given.fit_on or ()
-    if len(paths) > 2:
-        raise InputValueError(f"--fit-on takes one file or two, got {len(paths)}.")
-    if paths:
-        second = paths[1] if len(paths) > 1 else None
-        reference = open_pair(paths[0], second, names=ready.task.names)
-    bank = open_bank(getattr(given, "bank", None))
-    return sweep_task(
-        ready.task,
-        ready.ways,
-        fit_on=reference,
-        bank=None if bank is None else bank.rows(),
-        seed=given.seed,
-        progress=step,
-    )
 
 
 def _show(sweep: TaskSweep) -> None:

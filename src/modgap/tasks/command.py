@@ -11,9 +11,10 @@ import numpy as np
 
 from modgap.core.checks import InputValueError
 from modgap.core.results import Brief, Progress, silent
-from modgap.io import Items, open_embeddings
+from modgap.io import Embeddings, Items, open_embeddings, open_pair
 from modgap.io.group_labels import read_labels
-from modgap.tasks.sweep import Way
+from modgap.tasks.result import TaskSweep
+from modgap.tasks.sweep import Way, sweep_task
 from modgap.tasks.task import Task
 
 # Where help lists an option: rows come from files, or from a model and data.
@@ -95,34 +96,37 @@ class Option:
     """A setting that the command line offers; one without a default may be left out.
 
     ``panel`` says whether it belongs to rows from files, which ``needed`` ones cannot do without,
-    to a model and data, or to both (None). ``words`` are how it is written, where not --name.
+    to a model and data, or to both (None). Its words are the command line's.
     """
 
     name: str
-    help: str
     kind: Any = str
     default: Any = None
     panel: str | None = None
     needed: bool = False
-    metavar: str | None = None
-    least: float | None = None
-    most: float | None = None
-    words: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """How it is written."""
+        return f"--{self.name.replace('_', '-')}"
 
 
-def rows_file(name: str, text: str, *, needed: bool = False) -> Option:
-    """The option of a file of rows, or of numbers, that a task reads."""
-    return Option(name, text, Path, panel=ROWS, needed=needed, metavar="PATH")
-
-
-COLUMN = Option("column", "Array or column of ROWS.", panel=ROWS)
-SPLIT = Option("split", "Take this split.", panel=MODEL)
-IMAGES = Option(
-    "images",
-    "Where the images are, if not where the data set is published with them.",
-    Path,
-    panel=MODEL,
-    metavar="FOLDER",
+COLUMN = Option("column", panel=ROWS)
+SPLIT = Option("split", panel=MODEL)
+IMAGES = Option("images", Path, panel=MODEL)
+# The options that all tasks have.
+COMMON = (
+    Option("names", str, "image,text", ROWS),
+    Option("model", panel=MODEL),
+    Option("data", Path, panel=MODEL),
+    Option("device", panel=MODEL),
+    Option("batch_size", int, BATCH, MODEL),
+    Option("fit_on", list[str], panel=SWEEP),
+    Option("bank", Path, panel=SWEEP),
+    Option("metric", str, "cosine"),
+    Option("seed", int, 0),
+    Option("as_json", bool, False),
+    Option("output", Path),
 )
 
 
@@ -138,6 +142,24 @@ class Prepared:
     ways: Sequence[Way] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    def swept(
+        self,
+        fit_on: Sequence[str] = (),
+        bank: Embeddings | None = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> TaskSweep:
+        """The sweep of the task; ``fit_on`` are one or two files to fit corrections on instead."""
+        assert self.task is not None
+        if len(fit_on) > 2:
+            raise InputValueError(f"--fit-on takes one file or two, got {len(fit_on)}.")
+        reference = open_pair(*fit_on, names=self.task.names) if fit_on else None
+        rows = None if bank is None else bank.rows()
+        return sweep_task(
+            self.task, self.ways, fit_on=reference, bank=rows, seed=seed, progress=progress
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class TaskCommand:
@@ -149,10 +171,8 @@ class TaskCommand:
         The name of the task.
     help : str
         What it does, with examples.
-    data : str
-        What ``--data`` takes.
     options : tuple of Option
-        Its own options; all tasks have those of the model, the sweep and the output.
+        Its own options; all tasks have those of ``COMMON``, too.
     read : callable
         ``read(given)`` opens the rows that the options name: the inputs of the task.
     open : callable
@@ -172,7 +192,6 @@ class TaskCommand:
 
     name: str
     help: str
-    data: str
     options: tuple[Option, ...]
     read: Callable[[Any], Mapping[str, Any]]
     open: Callable[[Any], Any]
@@ -182,6 +201,26 @@ class TaskCommand:
     lines: Callable[[Any], Sequence[str] | None] = lambda given: None
     bank: bool = True
     metric: bool = True
+
+    def takes_files(self, given: Any) -> bool:
+        """Whether rows are given; options of the other source are refused, missing ones named."""
+        values = {one.name: getattr(given, one.name) for one in self.options}
+        changed = [one for one in self.options if values[one.name] != one.default]
+        if given.rows is None:
+            beside = [one.flag for one in changed if one.panel == ROWS]
+            if beside:
+                raise InputValueError(f"{beside[0]} is for ROWS from a file. Give their path.")
+            if not (given.model and given.data):
+                raise InputValueError("Give the ROWS of the items, or --model and --data.")
+            return False
+        beside = [f"--{name}" for name in ("model", "data") if getattr(given, name)]
+        beside += [one.flag for one in changed if one.panel == MODEL]
+        if beside:
+            raise InputValueError(f"{beside[0]} is for --model and --data; ROWS are given as well.")
+        missing = [one.flag for one in self.options if one.needed and values[one.name] is None]
+        if missing:
+            raise InputValueError(f"Rows from files need {' and '.join(missing)}, too.")
+        return True
 
 
 def read_rows(path: Path | str, column: str | None = None) -> Any:
@@ -203,52 +242,3 @@ def numbers_of(path: Path, option: str) -> np.ndarray:
     if found.dtype.kind not in "iu":
         raise InputValueError(f"{option} must hold whole numbers, {path} holds {found.dtype}.")
     return found
-
-
-def common_options(data: str) -> tuple[Option, ...]:
-    """The options that all tasks have; ``data`` says what --data takes."""
-    return (
-        Option("names", "What the two modalities are called.", str, "image,text", ROWS),
-        Option(
-            "model",
-            "hf:NAME, open_clip:NAME/WEIGHTS, st:NAME, onnx:FOLDER or run:FOLDER, as for modgap "
-            "embed.",
-            panel=MODEL,
-            metavar="MODEL",
-        ),
-        Option("data", data, Path, panel=MODEL, metavar="DATA"),
-        Option("device", "cpu, cuda, cuda:1 …; the first GPU if there is one.", panel=MODEL),
-        Option("batch_size", "Items to a batch.", int, BATCH, MODEL, least=1),
-        Option(
-            "fit_on",
-            "Reference rows to fit corrections on instead of those of the task: one file of both "
-            "modalities, or the option twice.",
-            list[str],
-            panel=SWEEP,
-            metavar="PATH",
-        ),
-        Option(
-            "bank",
-            "Unlabelled rows of the items' kind, none of them an item, for hubs. By default each "
-            "half of the items is the bank of the other.",
-            Path,
-            panel=SWEEP,
-            metavar="PATH",
-        ),
-        Option(
-            "metric",
-            "How uncorrected rows are ranked: cosine, inner_product or euclidean. Corrected rows "
-            "are ranked by the correction's own metric.",
-            str,
-            "cosine",
-        ),
-        Option("seed", "Seed of samples, splits and noise.", int, 0, least=0),
-        Option("as_json", "Print JSON instead of a table.", bool, False, words=("--json",)),
-        Option(
-            "output",
-            "Write a figure and the JSON there.",
-            Path,
-            metavar="FOLDER",
-            words=("-o", "--output"),
-        ),
-    )

@@ -294,10 +294,6 @@ def _shares_below(made: Array, real: Array, reference: Array) -> np.ndarray:
 # What the command line offers.
 
 
-def _path(name: str, text: str) -> Option:
-    return Option(name, text, Path, metavar="PATH")
-
-
 def _sides(given: Any, generated: Path) -> dict[str, Path]:
     """The files of each side that is given."""
     if given.real is None:
@@ -357,26 +353,13 @@ COMMAND = TaskCommand(
 
     Example: modgap task conformity --model hf:openai/clip-vit-base-patch32 --data made --real photos --paired
     """,  # noqa: E501 - an example is one line
-    data="Generated images or texts.",
     options=(
-        _path("real", "The real ones: embeddings, or with --model items to embed."),
-        _path(
-            "reference",
-            "What both are compared with, in the same form; the real ones when left out.",
-        ),
-        _path(
-            "others",
-            "Embeddings of the other modality, captions for images: the comparison is then swept "
-            "over corrections of the gap, too.",
-        ),
-        Option(
-            "paired",
-            "Generated and real ones belong together: row by row, or by file name.",
-            bool,
-            False,
-        ),
+        Option("real", Path),
+        Option("reference", Path),
+        Option("others", Path),
+        Option("paired", bool, False),
         COLUMN,
-        Option("resamples", "Permutations of the test, and resamples.", int, 1_000, least=100),
+        Option("resamples", int, DEFAULT_RESAMPLES),
     ),
     read=_read,
     open=lambda given: {name: open_items(path) for name, path in _sides(given, given.data).items()},

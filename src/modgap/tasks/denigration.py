@@ -44,7 +44,6 @@ from modgap.tasks.command import (
     TaskCommand,
     TaskInputs,
     read_rows,
-    rows_file,
     rows_with,
 )
 from modgap.tasks.files import check_once, images_home, table_of, the_file
@@ -397,24 +396,14 @@ COMMAND = TaskCommand(
 
     Example: modgap task denigration faces.npy --text prompts.npy --groups race.txt
     """,
-    data="FairFace: the folder with fairface_label_val.csv.",
     options=(
-        rows_file(
-            "text",
-            "Embeddings of the 21 prompts of Liang et al., in their order (--prompts).",
-            needed=True,
-        ),
-        Option(
-            "groups",
-            "Whom each face shows: an array or column of ROWS, or a file with one per row.",
-            panel=ROWS,
-            needed=True,
-        ),
+        Option("text", Path, panel=ROWS, needed=True),
+        Option("groups", panel=ROWS, needed=True),
         IMAGES,
         SPLIT,
-        Option("by", "The groups of FairFace.", GroupColumn, "race", panel=MODEL),
-        Option("harm", "Which prompts count.", Harm, "sum"),
-        Option("prompts", "Print the 21 prompts, one a line, and stop.", bool, False),
+        Option("by", GroupColumn, "race", panel=MODEL),
+        Option("harm", Harm, "sum"),
+        Option("prompts", bool, False),
     ),
     read=_read,
     open=lambda given: open_fairface(given.data, split=given.split or "val", images=given.images),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,12 @@ from modgap.tasks.command import (
     TaskInputs,
     TaskModel,
     read_rows,
-    rows_file,
     rows_with,
     task_rows,
 )
 from modgap.tasks.task import Task, check_labels
 from modgap.tasks.zero_shot import (
     CLASS_OPTIONS,
-    LABELLED_DATA,
     LABELS,
     LabelledItems,
     open_labelled,
@@ -297,28 +296,14 @@ COMMAND = TaskCommand(
 
     Example: modgap task linear_probe --model hf:openai/clip-vit-base-patch32 --data photos
     """,
-    data=LABELLED_DATA,
     options=(
-        rows_file(
-            "text", "Embeddings of texts, any: they say where the other modality is.", needed=True
-        ),
+        Option("text", Path, panel=ROWS, needed=True),
         LABELS,
         COLUMN,
-        Option("text_column", "Array or column of the texts.", panel=ROWS),
-        Option(
-            "train_share",
-            "Share of the rows that train, drawn at random.",
-            float,
-            0.5,
-            least=0.05,
-            most=0.95,
-        ),
-        Option(
-            "train_split",
-            "The split that trains; train where there is one, else a random share.",
-            panel=MODEL,
-        ),
-        Option("test_split", "The split that tests; test, val or dev.", panel=MODEL),
+        Option("text_column", panel=ROWS),
+        Option("train_share", float, 0.5),
+        Option("train_split", panel=MODEL),
+        Option("test_split", panel=MODEL),
         *CLASS_OPTIONS,
     ),
     read=_read,

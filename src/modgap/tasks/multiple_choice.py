@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,6 @@ from modgap.tasks.command import (
     TaskCommand,
     numbers_of,
     read_rows,
-    rows_file,
     rows_with,
 )
 from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
@@ -467,16 +467,6 @@ def near_and_toward(
 # What the command line offers.
 
 
-def _question_of(name: str, what: str, *, needed: bool = False) -> Option:
-    return Option(
-        name,
-        f"The question of each of the {what}, from 0 and in order: an array or column of that "
-        "file, or a file with one per row.",
-        panel=ROWS,
-        needed=needed,
-    )
-
-
 def _read(given: Any) -> dict[str, Any]:
     found = {
         "X": read_rows(given.rows, given.column),
@@ -519,46 +509,21 @@ COMMAND = TaskCommand(
 
     Example: modgap task multiple_choice images.npy --text texts.npy --question-of question.txt --correct correct.txt
     """,  # noqa: E501 - an example is one line
-    data="A-OKVQA: the folder with aokvqa_v1p0_val.json, and COCO 2017 beside it or in --images.",
     options=(
-        rows_file("text", "Embeddings of each question with each of its answers.", needed=True),
-        _question_of("question_of", "texts", needed=True),
-        rows_file(
-            "correct",
-            "The place of the right answer of each question, from 0, one a line.",
-            needed=True,
-        ),
-        rows_file("image_of", "The row of the image of each question; row i when left out."),
-        rows_file("right", "Embeddings of right answers in other words."),
-        _question_of("right_of", "right answers"),
-        rows_file("wrong", "Embeddings of other wrong answers."),
-        _question_of("wrong_of", "wrong answers"),
+        Option("text", Path, panel=ROWS, needed=True),
+        Option("question_of", panel=ROWS, needed=True),
+        Option("correct", Path, panel=ROWS, needed=True),
+        Option("image_of", Path, panel=ROWS),
+        Option("right", Path, panel=ROWS),
+        Option("right_of", panel=ROWS),
+        Option("wrong", Path, panel=ROWS),
+        Option("wrong_of", panel=ROWS),
         COLUMN,
         IMAGES,
         SPLIT,
-        Option(
-            "rephrase",
-            "Answers in other words: direct answers, and wrong ones of other questions.",
-            bool,
-            False,
-            panel=MODEL,
-        ),
-        Option(
-            "wrong_answers",
-            "Wrong answers that are embedded a question.",
-            int,
-            WRONG,
-            panel=MODEL,
-            least=1,
-        ),
-        Option(
-            "draws",
-            "How often answers in other words are drawn.",
-            int,
-            DRAWS,
-            panel=SWEEP,
-            least=1,
-        ),
+        Option("rephrase", bool, False, panel=MODEL),
+        Option("wrong_answers", int, WRONG, panel=MODEL),
+        Option("draws", int, DRAWS, panel=SWEEP),
     ),
     read=_read,
     open=lambda given: open_aokvqa(given.data, split=given.split or "val", images=given.images),

@@ -35,7 +35,6 @@ from modgap.tasks.command import (
     TaskCommand,
     TaskInputs,
     read_rows,
-    rows_file,
     rows_with,
 )
 from modgap.tasks.files import check_home, check_once, table_of, the_file
@@ -250,28 +249,13 @@ COMMAND = TaskCommand(
 
     Example: modgap task pair_matching images.npy --text statements.npy --patterns patterns.txt
     """,
-    data="MMVP-VLM: the folder with Questions.csv.",
     options=(
-        rows_file(
-            "text",
-            "Embeddings of the statements, row by row with ROWS; two rows are a set.",
-            needed=True,
-        ),
-        Option(
-            "patterns",
-            "The pattern of each row, reported separately: an array or column of ROWS, or a file "
-            "with one per row.",
-            panel=ROWS,
-        ),
+        Option("text", Path, panel=ROWS, needed=True),
+        Option("patterns", panel=ROWS),
         COLUMN,
         IMAGES,
-        Option("prefix", "What stands before each statement.", str, PHOTO_OF, panel=MODEL),
-        Option(
-            "asking",
-            "Who chooses between the two of the other kind.",
-            Asking,
-            "text",
-        ),
+        Option("prefix", str, PHOTO_OF, panel=MODEL),
+        Option("asking", Asking, "text"),
     ),
     read=_read,
     open=lambda given: open_mmvp(given.data, images=given.images),

@@ -29,7 +29,6 @@ from modgap.tasks.command import (
     TaskCommand,
     TaskInputs,
     read_rows,
-    rows_file,
     rows_with,
 )
 from modgap.tasks.task import Published, Task, check_labels
@@ -228,31 +227,11 @@ def _class_words(
 
 # What the command line offers.
 
-LABELS = Option(
-    "labels",
-    "The class of each row, numbers from 0 or names: an array or column of ROWS, or a file with "
-    "one per row.",
-    panel=ROWS,
-    needed=True,
-)
-LABELLED_DATA = "Images or sounds with labels: a folder for each class, Parquet, CSV, JSON Lines …"
+LABELS = Option("labels", panel=ROWS, needed=True)
 CLASS_OPTIONS = (
-    Option(
-        "template",
-        "A sentence with {} where the class goes. May be repeated: the rows of a class are "
-        "averaged. 'a photo of a {}.' for images, 'this is a sound of {}.' for sounds.",
-        list[str],
-        panel=MODEL,
-        metavar="TEXT",
-    ),
-    Option("templates", "A file of templates, one a line.", Path, panel=MODEL, metavar="FILE"),
-    Option(
-        "classes",
-        "The classes in their order: a label a line, with its words behind a tab. By default the "
-        "labels of the data, sorted.",
-        Path,
-        metavar="FILE",
-    ),
+    Option("template", list[str], panel=MODEL),
+    Option("templates", Path, panel=MODEL),
+    Option("classes", Path),
 )
 
 
@@ -291,16 +270,11 @@ COMMAND = TaskCommand(
 
     Example: modgap task zero_shot --model hf:openai/clip-vit-base-patch32 --data photos
     """,
-    data=LABELLED_DATA,
     options=(
-        rows_file(
-            "class_text",
-            "Embeddings of the class texts, a row a class in the order of their numbers.",
-            needed=True,
-        ),
+        Option("class_text", Path, panel=ROWS, needed=True),
         LABELS,
         COLUMN,
-        Option("class_column", "Array or column of the class texts.", panel=ROWS),
+        Option("class_column", panel=ROWS),
         SPLIT,
         *CLASS_OPTIONS,
     ),
