@@ -1,4 +1,4 @@
-"""What expected wrong results do: the figures of docs/concepts/expected-wrong.md.
+"""What expected wrong results do: the figures of docs/evidence/expected-wrong.md.
 
     python benchmarks/expected_wrong.py DATA_FOLDER [EXPERIMENT …] [--save]
 

@@ -22,7 +22,7 @@ from modgap.corrections import Calibrate, Center, Corrector, ExpectedWrong
 from modgap.evaluation import GroupBootstrap, mixed_retrieval
 from verdicts import FLICKR8K
 
-PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "mixed-search.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "mixed-search.md"
 WEIGHTS = (0.25, 0.5, 0.75)
 METHODS: dict[str, Corrector | None] = {
     "as it is": None,

@@ -24,7 +24,7 @@ from mixups import Set, real_sets
 from modgap.corrections import Calibrate, Correction, Hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "hubs.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "hubs.md"
 BANK_SIZES = (20, 50, 100, 250)
 REAL = ("CLIP B/16, COCO", "CLIP B/32, Unsplash", "CLIP B/32, ImageNet", "Flickr8k")
 

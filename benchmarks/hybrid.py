@@ -28,7 +28,7 @@ from results import commit, machine
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "tests" / "data" / "flickr8k-pretrained.safetensors"
-PAGE = ROOT / "docs" / "guides" / "search" / "scores.md"
+PAGE = ROOT / "docs" / "evidence" / "scores.md"
 N_BANK, DEPTH, BANK_DEPTH, DEEP = 200, 30, 60, 10
 # Lexical documents to images.
 RATIOS = {"1:1": (1, 1), "10:1": (10, 1), "1:10": (1, 10)}
@@ -287,7 +287,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--save", type=Path, help="a JSON file of all figures")
     parser.add_argument(
-        "--write", action="store_true", help="put the table into docs/guides/search/scores.md"
+        "--write", action="store_true", help="put the table into docs/evidence/scores.md"
     )
     options = parser.parse_args()
     photos, rows = Photos(options.parquet), []

@@ -1,4 +1,4 @@
-"""Puts what expected_wrong.py measured into the tables of docs/concepts/expected-wrong.md.
+"""Puts what expected_wrong.py measured into the tables of docs/evidence/expected-wrong.md.
 
 python benchmarks/make_expected_wrong.py
 """
@@ -15,7 +15,7 @@ from hubs import interval
 from mixed import write_into
 from results import FOLDER
 
-PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "expected-wrong.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "expected-wrong.md"
 ENOUGH = 100  # queries of a bank
 SHOWN = (
     "raw", "GR-CLIP", "RRF", "min-max", "DBSF", "list z", "softmax", "keep", "keep, of the index",

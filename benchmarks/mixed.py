@@ -20,7 +20,7 @@ from modgap.evaluation import mixed_retrieval
 from modgap.io import open_pair
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "concepts" / "mixed-search.md"
+PAGE = ROOT / "docs" / "evidence" / "mixed-search.md"
 FLICKR8K = ROOT / "tests" / "data" / "flickr8k-pretrained.safetensors"
 SPLITS = 10
 METHODS = {

@@ -23,7 +23,7 @@ from quantised_gap import close_quantised_gap
 from quantised_recall import RecallRetained, recall_retained
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "guides" / "search" / "quantised.md"
+PAGE = ROOT / "docs" / "evidence" / "quantised.md"
 PUBLISHED = Path(os.environ.get("MODGAP_PUBLISHED", ROOT.parent / "shared" / "data" / "liang2022"))
 CLIP = PUBLISHED / "features_clip.npy"
 

@@ -2,7 +2,7 @@
 
     python benchmarks/ratios.py [--splits 10] [--write]
 
---write puts the tables into docs/concepts/mixed-search.md.
+--write puts the tables into docs/evidence/mixed-search.md.
 
 Text queries with several captions of each item: a query's matches are the item's image, or its
 other captions. Corrections are fitted on half of the groups and measured on the other half. The
@@ -22,7 +22,7 @@ from modgap.corrections import Calibrate, Corrector, ExpectedWrong
 from modgap.evaluation import MixedCurve, mixed_curve
 from verdicts import flickr8k
 
-PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "mixed-search.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "mixed-search.md"
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 METHODS = {
     "as it is": None,

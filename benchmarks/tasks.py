@@ -19,8 +19,8 @@ from modgap.tasks import TaskSweep, linear_probe_task, sweep_task, zero_shot_tas
 from modgap.tasks.sweep import halves_of
 from zero_shot_hubs import tasks
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "research" / "tasks.md"
-FIGURES = PAGE.parents[2] / "pictures" / "tasks"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "tasks.md"
+FIGURES = PAGE.parents[1] / "pictures" / "tasks"
 HALVINGS = 100
 FILES = {"ImageNet": "imagenet", "ImageNet, other wording": "imagenet-other", "ESC-50": "esc50"}
 NAMES = {"ESC-50": ("audio", "text")}

@@ -1,4 +1,4 @@
-"""Zero-shot with hubs, and what a skewed bank costs; the last table of docs/concepts/hubs.md.
+"""Zero-shot with hubs, and what a skewed bank costs; the last table of docs/evidence/hubs.md.
 
     python benchmarks/zero_shot_hubs.py DATA_FOLDER [--splits 20] [--write]
 

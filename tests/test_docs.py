@@ -8,6 +8,7 @@ import json
 import re
 import runpy
 import shlex
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -41,7 +42,9 @@ def test_some_modules_have_examples():
 
 
 def read(page: str) -> str:
-    (path,) = (ROOT / "docs").rglob(page)
+    """A page by its name; where a page of measurements has the same one, its folder is named."""
+    here = list((ROOT / "docs").rglob(page))
+    (path,) = [one for one in here if len(here) == 1 or one.parent.name != "evidence"]
     return path.read_text(encoding="utf-8")
 
 
@@ -56,11 +59,39 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says(tmp_path, monkeyp
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "0.56"
-    assert printed[1].startswith("Use ExpectedWrong(")
-    assert "expected wrong results" in printed[-2]
+    (shown,) = re.findall(r"# (Use .*) …$", code, flags=re.MULTILINE)
+    assert printed[1].startswith(shown)
     assert {"image", "text"} <= set(re.findall(r"'(\w+)'", printed[-1]))
-    assert (tmp_path / "correction.safetensors").is_file()
     assert (tmp_path / "report.html").is_file()
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+def test_the_readme_fits_one_screen_and_its_numbers_are_on_the_pages_it_links():
+    assert len(README) <= 6000
+    table = README.partition("## What you get nowhere else")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| [A-Z].*\]\((\S+?)(?:#.*)?\)\) \|$", table, flags=re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| [A-Z]", table, flags=re.MULTILINE)) >= 5
+    for row, page in re.findall(r"^(\| [A-Z].*\]\((docs/[\w/-]+\.md).*)$", table, re.MULTILINE):
+        evidence = (ROOT / page).read_text(encoding="utf-8")
+        for number in re.findall(r"(?<![\w.])\d*\.\d+", row):
+            assert number in evidence, f"{number} is not in {page}"
+
+
+def test_the_readme_of_a_release_installs_by_name_and_has_no_relative_link():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    made = README
+    for one in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        made = re.sub(one["pattern"], one["replacement"], made)
+    assert "\npip install modgap\n" in made
+    assert "pip install ." not in made
+    targets = re.findall(r"\]\(([^)]+)\)", made)
+    home = (
+        r"https://(?:raw\.githubusercontent|github)\.com/modgap/modgap/(?:blob/)?v\$HFPR_VERSION/"
+    )
+    assert len(targets) > 10
+    for target in targets:
+        assert re.match(home, target), target
+        assert (ROOT / re.sub(home, "", target).partition("#")[0]).exists()
 
 
 def test_the_python_of_the_page_docs_runs(tmp_path, monkeypatch, capsys):
@@ -197,10 +228,11 @@ def test_the_python_of_the_page_of_figures_draws_with_every_function(tmp_path, m
     assert {name for name in modgap.plot.__all__ if f"plot.{name}(" not in code} == set()
 
 
-def test_every_command_of_the_readme_exists():
+def test_the_page_of_the_command_line_names_every_command():
     from modgap.cli import app
 
-    named = set(re.findall(r"^modgap (\w+) ", "\n".join(blocks("")), flags=re.MULTILINE))
+    (listed,) = blocks("", read("command-line.md"))
+    named = set(re.findall(r"^modgap (\w+) ", listed, flags=re.MULTILINE))
     commands = {command.callback.__name__ for command in app.registered_commands}
     assert named == commands | {group.typer_instance.info.name for group in app.registered_groups}
 

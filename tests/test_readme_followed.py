@@ -1,4 +1,4 @@
-"""The README, followed: what its commands give is what the verdict printed."""
+"""The README and the tour, followed: what their commands give is what the verdict printed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,23 @@ from modgap.search import merge
 # What the commands wrote is made once for a set, on one worker.
 pytestmark = pytest.mark.xdist_group("readme")
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-FENCED = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
-COMMANDS = [
-    line
-    for label, block in FENCED
-    for line in block.splitlines()
-    if not label and re.match(r"modgap \w+ .*\w\.npy|python fixed/", line)
-]
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOUR = (ROOT / "docs" / "start" / "tour.md").read_text(encoding="utf-8")
+
+
+def commands(page: str) -> list[str]:
+    """The lines of a page that need nothing but image.npy and text.npy, in order."""
+    fenced = re.findall(r"^```\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for block in fenced for line in block.splitlines()]
+    return [one for one in lines if re.match(r"modgap \w+ .*\w\.npy|python fixed/", one)]
+
+
+COMMANDS = commands(TOUR)
 
 
 def run(command: str, folder: Path) -> str:
-    """Run a line of the README as printed, in a folder of files."""
+    """Run a line as printed, in a folder of files."""
     program, *words = shlex.split(command)
     if program == "python":
         done = subprocess.run(
@@ -57,7 +62,7 @@ DIAGNOSE = next(command for command in COMMANDS if command.startswith("modgap di
 
 @pytest.fixture(scope="module")
 def follow(request, tmp_path_factory):
-    """A set by name, in two files, and what the commands of the README printed on them."""
+    """A set by name, in two files, and what the commands of the tour printed on them."""
 
     def follow(name, commands=COMMANDS):
         if name not in MADE:
@@ -129,7 +134,7 @@ def mixed_ndcg(image_documents, text_documents, text_queries, correction, seed=0
 
 
 def first_ten(held, scores, background):
-    """The best documents of both lists: by score, or merged as the README says."""
+    """The best documents of both lists: by score, or merged as the tour says."""
     order = {name: np.argsort(-one, kind="stable") for name, one in scores.items()}
     if background is not None:
         lists = {
@@ -148,19 +153,23 @@ def promised(printed: str) -> float:
 
 
 def searched(folder: Path) -> float:
-    """What the vectors that the README's commands wrote give, ranked as they say."""
+    """What the vectors that the tour's commands wrote give, ranked as they say."""
     correction = Correction.load(folder / "out" / "correction.safetensors")
     names = ("image-documents", "text-documents", "text-queries")
     return mixed_ndcg(*(np.load(folder / f"{name}.npy") for name in names), correction)
 
 
-def test_the_readme_has_the_commands_of_the_whole_way():
+def test_the_readme_begins_as_the_tour_does():
+    assert commands(README) == COMMANDS[:2]
+
+
+def test_the_tour_has_the_commands_of_the_whole_way():
     assert [command.split()[1] for command in COMMANDS] == [
         "fix", "fixed/search.py", "diagnose", "apply", "apply", "apply", "index", "index",
     ]  # fmt: skip
 
 
-def test_an_index_made_as_the_readme_says_gives_what_the_verdict_printed(
+def test_an_index_made_as_the_tour_says_gives_what_the_verdict_printed(
     followed, tmp_path, record_property
 ):
     folder, X, Y, printed = followed
@@ -196,6 +205,16 @@ def test_the_search_of_the_readme_answers_with_images_and_texts(followed):
     lines = printed["python fixed/search.py"].splitlines()
     found = {line.split()[1] for line in lines if not line.startswith("query")}
     assert found == {"image", "text"}
+
+
+@pytest.mark.published
+def test_the_readme_shows_what_fix_and_search_print_on_the_published_rows(follow):
+    *_, printed = follow("clip", COMMANDS[:2])
+    found = " ".join(re.sub(r"[│╭╮╰╯─]", " ", " ".join(printed.values())).split())
+    shown = re.findall(r"^```text\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(shown) == 2
+    for block in shown:
+        assert " ".join(block.split()) in found
 
 
 def test_lengths_of_rows_change_nothing_that_is_printed(published_clip, tmp_path):

@@ -98,7 +98,7 @@ def test_one_split_measures_every_method_both_ways(rng):
 
 
 def test_the_python_of_the_page_runs(rng):
-    page = hubs.PAGE.read_text(encoding="utf-8")
+    page = (hubs.PAGE.parents[1] / "concepts" / "hubs.md").read_text(encoding="utf-8")
     labels = np.repeat(np.arange(30), 4)
     class_texts = rng.normal(size=(30, 12)) + 1
     images = class_texts[labels] + rng.normal(size=(120, 12)) - 3

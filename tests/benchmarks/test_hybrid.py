@@ -63,7 +63,7 @@ def test_means_count_lists_or_documents_alike():
 
 def test_the_table_of_the_page_is_that_of_the_results():
     rows = json.loads((ROOT / "benchmarks" / "results" / "hybrid.json").read_text())["rows"]
-    page = (ROOT / "docs" / "guides" / "search" / "scores.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "scores.md").read_text(encoding="utf-8")
     made = hybrid.table(rows)
     assert made.count("\n") == 9
     assert made in page
