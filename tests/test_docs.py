@@ -135,6 +135,7 @@ PAGES = {
     "shards.md": (),
     "engines.md": ("lance",),
     "expected-wrong.md": (),
+    "export.md": ("qdrant_client",),
     "drift.md": ("prometheus_client", "faiss"),
     "inputs.md": ("torch", "polars", "pandas", "datasets"),
     "scores.md": ("faiss", "bm25s"),
@@ -148,6 +149,7 @@ def test_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, capsys
     for library in PAGES[page]:
         pytest.importorskip(library, reason=f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # what a page writes it may import
     follow(page, capsys)
 
 

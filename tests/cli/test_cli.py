@@ -13,8 +13,8 @@ from command_line import make_files, modgap, start, succeed
 from modgap import __version__
 
 COMMANDS = (
-    "demo", "diagnose", "report", "serve", "measure", "fit", "apply", "evaluate", "mixbench",
-    "train", "vslerp", "reproduce",
+    "demo", "diagnose", "report", "serve", "measure", "fit", "apply", "export",
+    "evaluate", "mixbench", "train", "vslerp", "reproduce",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ COMMANDS = (
     "report {image.npy} {text.npy} -o <r.html> --images {photos}",
     "apply {c.safetensors} {image.npy} --modality image -o <a.npy> --without-bank <b.safetensors>",
     "apply {c.safetensors} {shards} --modality image -o <corrected>",
+    "export {c.safetensors} --to json -o <merge.json>",
     "index build <x.faiss> {c.safetensors} image={image.npy} text={text.npy} "
     "--groups image={groups.txt},text={groups.txt} --without-bank <b.safetensors>",
     "vslerp {image.npy}:0 {text.npy}:1 -o <v.npy> --mean {bank.npy} --steps 3",

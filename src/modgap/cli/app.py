@@ -20,6 +20,7 @@ from modgap.cli.diagnose import diagnose
 from modgap.cli.drift import drift
 from modgap.cli.embed import embed
 from modgap.cli.evaluate import evaluate
+from modgap.cli.export import export
 from modgap.cli.fit import fit
 from modgap.cli.fix import fix
 from modgap.cli.index import index_app
@@ -52,6 +53,7 @@ for command in (
     measure,
     fit,
     apply,
+    export,
     evaluate,
     mixbench,
     drift,

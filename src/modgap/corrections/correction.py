@@ -260,11 +260,24 @@ class Correction(Brief):
     def slope(self, asking: str, held: str) -> float | None:
         """The multiple a where corrected inner products are a · s + b, s the raw score.
 
-        b may depend on the query, and neither depends on the document. None where the score of
-        queries of ``asking`` on documents of ``held`` is no positive multiple plus a constant.
+        b is the ``level``; it may depend on the query, and neither depends on the document. None
+        where the score of queries of ``asking`` on documents of ``held`` is no positive multiple
+        plus a constant.
         """
         hubs = self.hubs is not None and self.hubs.weight
         return None if hubs else slope(self.affine(held), self.affine(asking, "query"))
+
+    def level(self, asking: str, held: str) -> tuple[np.ndarray, float]:
+        """Weights w and constant c: a query q scores q · w + c on a document at the origin.
+
+        It is the b of ``slope``. q has unit length where the query map brings it there.
+        """
+        offset = self.affine(held).dense().offset
+        asked = self.affine(asking, "query").dense()
+        if offset is None:
+            return np.zeros(asked.dim_in), 0.0
+        weights = offset if asked.matrix is None else offset @ asked.matrix
+        return weights, 0.0 if asked.offset is None else float(offset @ asked.offset)
 
     def then(self, second: Correction) -> Correction:
         """The correction that applies this one first and ``second`` after it."""

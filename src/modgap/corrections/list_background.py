@@ -254,9 +254,14 @@ class ListBackground(Brief):
         −log E of the highest result, plus twice its score in standard deviations above the
         best scores of the bank. The level tells a foreign topic, E a hit that stands out.
         """
+        above = self.best_weight * (best - np.mean(self.best))
+        return np.asarray(above - np.log(self.expected(heights)))
+
+    @property
+    def best_weight(self) -> float:
+        """What a best score counts in a surprise; 0 where all of the bank are equal."""
         deviation = float(np.std(self.best))
-        above = (best - np.mean(self.best)) / deviation if deviation > 0 else np.zeros(len(best))
-        return np.asarray(LEVEL_SHARE * above - np.log(self.expected(heights)))
+        return LEVEL_SHARE / deviation if deviation > 0 else 0.0
 
     def foreign_share(self, levels: Levels) -> float:
         """The share of queries that lie far from the bank's in mean score or log slope."""

@@ -246,7 +246,8 @@ def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
         found = f"t.{target} {operator} mapped"
         shown, limit = found, "k"
         if background is not None:
-            shown, limit = f"-({found})", f"greatest(k, {background.list_of(name).places})"
+            # The fourth column orders equal scores: here they have no order.
+            shown, limit = f"-({found}), 0", f"greatest(k, {background.list_of(name).places})"
         searches.append(
             f"    (SELECT t.{identifier}::text, t.{modality}::text, {shown}\n"
             f"     FROM {table} AS t WHERE t.{modality} = {quoted_text(name)}\n"

@@ -11,7 +11,7 @@ import numpy as np
 from modgap.arrays import to_numpy
 from modgap.core.checks import Array, InputValueError, check_choice, check_count, check_finite
 from modgap.core.door import check_rows
-from modgap.corrections import Correction
+from modgap.corrections import Affine, Correction
 from modgap.corrections.background import Background, best_first
 from modgap.corrections.list_background import PLACES, Levels, in_one_list
 from modgap.search.exact import best_documents
@@ -281,6 +281,29 @@ def merge_corrected(
     queries = check_rows(queries, "queries")
     check_count(k, "k")
     check_choice(modality, "modality", correction.names)
+    check_mergeable(correction)
+    normalise = correction.affine(modality, "query").normalise
+    asked = Affine(correction.dim_in, normalise=normalise)(
+        to_numpy(queries).astype(np.float64), "queries"
+    )
+    ids, scores, names = [], [], []
+    for name, found in hits_by_modality.items():
+        check_choice(name, "modality", correction.names)
+        found_ids, found_scores = _pair(found, name, len(asked))
+        slope = correction.slope(modality, name)
+        assert slope is not None
+        weights, constant = correction.level(modality, name)
+        ids.append(found_ids)
+        scores.append(slope * found_scores + (asked @ weights + constant)[:, None])
+        # Where a search found fewer than k, the score is −∞ and there is no document to name.
+        names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
+    if not ids:
+        raise InputValueError("merge_corrected needs the hits of at least one modality.")
+    return best_of(_joined(ids), np.hstack(scores), np.hstack(names), k)
+
+
+def check_mergeable(correction: Correction) -> None:
+    """Refuse a correction that raw searches cannot be merged by."""
     if correction.hubs is not None:
         raise InputValueError(
             "A correction with hubs changes rankings within a modality, so raw searches cannot be "
@@ -293,23 +316,6 @@ def merge_corrected(
             f"{method} changes rankings within a modality, so raw searches cannot be merged by it. "
             "Use Calibrate(mode='keep'), or store corrected vectors."
         )
-    asked = correction.map(modality, "query")(to_numpy(queries).astype(np.float64), "queries")
-    ids, scores, names = [], [], []
-    for name, found in hits_by_modality.items():
-        check_choice(name, "modality", correction.names)
-        found_ids, found_scores = _pair(found, name, len(asked))
-        slope = correction.slope(modality, name)
-        assert slope is not None
-        # What the query scores on a document at the origin.
-        offset = correction.affine(name).dense().offset
-        level = np.zeros(len(asked)) if offset is None else asked @ offset
-        ids.append(found_ids)
-        scores.append(slope * found_scores + level[:, None])
-        # Where a search found fewer than k, the score is −∞ and there is no document to name.
-        names.append(np.where(np.isneginf(found_scores), "", name).astype(object))
-    if not ids:
-        raise InputValueError("merge_corrected needs the hits of at least one modality.")
-    return best_of(_joined(ids), np.hstack(scores), np.hstack(names), k)
 
 
 def best_of(ids: np.ndarray, scores: np.ndarray, names: np.ndarray, k: int) -> Hits:
