@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,21 @@ def test_drift_is_shown_as_a_table_and_sentences(folder):
     ran = modgap("drift", "then.npz", "same.npz", "--correction", "correction.safetensors")
     assert "No significant drift." in ran.out
     assert "still fits" in ran.out
+
+
+def test_rows_of_another_model_are_named_in_the_first_sentence(folder):
+    def said(now):
+        ran = succeed("drift", "then.npz", now)
+        return " ".join(ran.out.split())
+
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 12)))[0]
+    np.savez(
+        "other.npz", **{name: np.load(f"same-{name}.npy") @ turned for name in ("image", "text")}
+    )
+    first, second = "Rows are of another model: on a scale from 0", "Drift of image"
+    assert re.search(rf"{first}.*they are image at .* and text at .*{second}", said("other.npz"))
+    assert "model:" not in said("moved.npz")
+    assert "model:" not in said("same.npz")
 
 
 def test_the_very_same_rows_moved_in_no_direction(folder):

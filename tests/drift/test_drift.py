@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from conftest import load_published, load_published_tensors
 from modgap import detect_drift
 from modgap.core.checks import InputError, InputValueError
 from modgap.core.results import document, to_json
@@ -369,3 +370,29 @@ def test_a_report_says_what_it_found(rng):
 
 def test_no_blocks_at_all_are_no_blocks():
     assert Blocks.none(3).then(np.zeros((0, 3))).counts.size == 0
+
+
+@pytest.mark.parametrize("other", ["clip_random", "convirt", "unsplash", "turned"])
+def test_published_rows_of_another_model_are_known(other):
+    then = dict(zip(("image", "text"), load_published("features_clip.npy"), strict=True))
+    if other == "unsplash":  # CLIP, too, but with patches of 32 pixels
+        now = load_published_tensors("unsplash-clip-b32")
+    elif other == "turned":
+        turn = np.linalg.qr(np.random.default_rng(0).normal(size=(512, 512)))[0]
+        now = {name: rows @ turn for name, rows in then.items()}
+    else:
+        now = dict(zip(then, load_published(f"features_{other}.npy"), strict=True))
+    report = detect_drift(then, {name: now[name] for name in then})
+    assert [one.another_model for one in report.streams] == ["yes", "yes"]
+    assert report.sentences()[0].startswith("Rows are of another model:")
+
+
+def test_published_rows_of_one_model_are_not_taken_for_another():
+    names = load_published_tensors("imagenet-clip-b32")
+    photos = load_published_tensors("unsplash-clip-b32")
+    then = {"image": names["image"], "text": names["class_text"]}
+    for now in (photos, {"image": names["image"], "text": names["class_text_other_wording"]}):
+        report = detect_drift(then, {name: now[name] for name in then})
+        assert report.drifted
+        assert all(one.another_model == "no" for one in report.streams)
+        assert "model" not in report.verdict

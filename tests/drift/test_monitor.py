@@ -100,7 +100,7 @@ def test_the_window_forgets_so_that_the_last_hour_counts_after_a_year(rng, refer
         monitor.add("text", stream(rng, 260))
         clock.now += 900
     assert not monitor.check().drifted
-    assert sum(one.rows.n for one in monitor._streams["text"].slices) <= 5 * 260
+    assert sum(one.seen.n for one in monitor._streams["text"].window.slices) <= 5 * 260
     now = [stream(rng, 260) + SPREADS for _ in range(4)]
     for rows in now:
         monitor.add("text", rows)

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from index_services import corrections, rows
+from modgap import GapMonitor
 from modgap.core.checks import InputValueError
+from modgap.corrections import ExpectedWrong
+from modgap.drift import SearchAnswers
 from modgap.index import open_index
 from modgap.serve import Explorer
 from modgap.serve.monitoring import make_monitor
@@ -24,6 +27,8 @@ class Broken:
     def add(self, name: str, rows: object) -> None:
         raise RuntimeError("out of order")
 
+    add_results = add
+
 
 def test_a_monitor_that_fails_stops_no_search_and_no_build(tmp_path, caplog):
     pytest.importorskip("faiss")
@@ -31,6 +36,25 @@ def test_a_monitor_that_fails_stops_no_search_and_no_build(tmp_path, caplog):
         assert index.write(Y, "text") == len(Y)
         assert index.search(Y[:2], "text", 3).ids.shape == (2, 3)
     assert "The monitor failed on text rows" in caplog.text
+
+
+def test_an_index_tells_what_all_modalities_answered_and_how_many_found_nothing(tmp_path):
+    pytest.importorskip("faiss")
+    X, Y = rows(200)
+    fixed = ExpectedWrong().fit(X, Y).correction_
+    monitor = GapMonitor({"image": X, "text": Y}, fixed)
+    with open_index(tmp_path / "a.faiss", fixed, create=True, monitor=monitor) as index:
+        index.search(Y[:3], "text", 3)  # nothing is there yet
+        assert monitor.answered()["text queries"] == SearchAnswers(3, 3, {})
+        index.write_all({"image": X, "text": Y})
+        hits = index.search(Y[:20], "text", 30, at_most=0.1)
+        index.search(Y[:20], "text", 3, only="image")
+    nothing = int(np.sum(hits.nothing_found))
+    assert 0 < nothing < 20
+    first = hits.modalities[:, :10]
+    assert monitor.answered()["text queries"] == SearchAnswers(
+        23, 3 + nothing, {name: int(np.sum(first == name)) for name in ("image", "text")}
+    )
 
 
 def served(**options):
@@ -58,6 +82,9 @@ def test_the_server_tells_its_monitor_of_queries_and_prometheus_of_both():
     }
     assert found["modgap_rows_total", "query", "text"] == 30
     assert found["modgap_rows_total", "image", "query"] == 1
+    assert found["modgap_searches_total", "text"] == 30
+    assert found["modgap_searches_without_result_total", "text"] == 0
+    assert sum(monitor.answered()["image queries"].first_ten.values()) == 10
     own = explorer.data.sides["text"].rows()[:30].astype("float64")
     assert monitor.moments()["text queries"].given.mean == pytest.approx(unit(own).mean(axis=0))
 

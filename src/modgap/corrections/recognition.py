@@ -8,7 +8,9 @@ on the line from the fitted mean of its modality to that of another: 1 is the ot
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +41,7 @@ _LENGTHS = 2.0
 # So many documents, and by how many spreads their scores may be off for an average query.
 _MANY, _SHIFTED = 100, 1.5
 
+AnotherModel = Literal["no", "maybe", "yes"]
 Finding = Literal["fits", "far", "another modality", "another model", "not judged"]
 
 
@@ -160,8 +163,8 @@ class _Judge:
 
     def __init__(self, fitted: dict[str, FittedRows], batch: np.ndarray, modality: str) -> None:
         self.fitted, self.batch, self.modality = fitted, batch, modality
-        self.mean, self.variance = batch.mean(axis=0), batch.var(axis=0)
-        self.length = _length(self)
+        self.rows = FittedRows(len(batch), batch.mean(axis=0), batch.var(axis=0))
+        self.mean, self.length = self.rows.mean, _length(self.rows)
         self.distances = {
             name: float(np.linalg.norm(self.mean - one.mean)) for name, one in fitted.items()
         }
@@ -170,15 +173,13 @@ class _Judge:
         self.other = max(others, key=lambda name: self.towards[name], default=None)
 
     def judge(self) -> Recognition:
-        like = {name: self._likeness(one) for name, one in self.fitted.items()}
-        best = max(like, key=lambda name: like[name][0])
-        foreign, clear = like[best][1:]
+        foreign, clear = _foreign(self.rows, self.fitted)
         ratio = self.length / _length(self.fitted[self.modality])
         finding: Finding = "fits"
         refused = False
         said = f"The {self.modality} rows look like those of the fit."
-        if foreign > FOREIGN and clear >= _VAGUE:
-            finding, refused = "another model", clear >= _CLEAR
+        if (model := _another_model(foreign, clear)) != "no":
+            finding, refused = "another model", model == "yes"
             said = (
                 f"The {self.modality} rows {_seem(refused)} of another model than the correction: "
                 f"{self._distances()}, and on a scale from 0 (as fitted) to 1 (another model) they "
@@ -227,32 +228,6 @@ class _Judge:
         spread = float(np.sqrt(np.sum(query**2 * fit.variance)))
         return float((self.mean - fit.mean) @ query) / spread if spread > 0 else 0.0
 
-    def _likeness(self, fit: FittedRows) -> tuple[float, float, float]:
-        """How far along the fitted mean the rows are (1 as fitted), how foreign, and how clearly.
-
-        Two statistics, of which the more lenient counts: b · μ / ‖μ‖², b the mean of the batch,
-        which is 1 for honest rows and 0 for those of another model; and the mean over rows and
-        features of (x − μ)² / σ², which is known for both: 1 for honest rows, and for rows of the
-        same length without any direction in common, the mean of (‖x‖²/d + μ²) / σ².
-        """
-        scale = _length(fit) / self.length
-        used = fit.variance > 1e-12 * fit.variance.max()
-        if not used.any():
-            return 1.0, 0.0, 0.0
-        mean, variance = fit.mean[used], fit.variance[used]
-        along = 1.0
-        if np.any(fit.mean):
-            along = float(scale * self.mean @ fit.mean / (fit.mean @ fit.mean))
-        own_mean, own_variance = scale * self.mean[used], scale**2 * self.variance[used]
-        deviation = float(np.mean((own_variance + (own_mean - mean) ** 2) / variance))
-        # Of new rows, with mean and variance estimated from n rows: E 1/χ².
-        honest = (fit.n + 1) / (fit.n - 3)
-        strange = float(np.mean((_length(fit) ** 2 / len(fit.mean) + mean**2) / variance))
-        if strange <= honest:
-            return along, 0.0, 0.0
-        share = (deviation - honest) / (strange - honest)
-        return along, min(share, 1 - along), strange / honest
-
     def _towards(self, other: str) -> float:
         own, line = self.fitted[self.modality].mean, self._line(other)
         gap = float(line @ line)
@@ -291,11 +266,60 @@ class _Judge:
         return f"their mean is {', '.join(said)} (over {len(self.batch):,} rows)"
 
 
+def of_another_model(
+    rows: FittedRows, known: Mapping[str, FittedRows]
+) -> tuple[float, AnotherModel]:
+    """How foreign rows are to those that are known, from 0 to about 1; is it another model's?
+
+    "maybe" where means and variances cannot tell for certain; "no" also where they cannot tell.
+    """
+    foreign, clear = _foreign(rows, known)
+    return foreign, _another_model(foreign, clear)
+
+
+def _another_model(foreign: float, clear: float) -> AnotherModel:
+    if foreign <= FOREIGN or clear < _VAGUE:
+        return "no"
+    return "yes" if clear >= _CLEAR else "maybe"
+
+
+def _foreign(rows: FittedRows, known: Mapping[str, FittedRows]) -> tuple[float, float]:
+    """How foreign rows are to the modality they are most like, and how clearly that can be told."""
+    return max((_likeness(rows, fit) for fit in known.values()), key=itemgetter(0))[1:]
+
+
+def _likeness(rows: FittedRows, fit: FittedRows) -> tuple[float, float, float]:
+    """How far along the fitted mean the rows are (1 as fitted), how foreign, and how clearly.
+
+    Two statistics, of which the more lenient counts: b · μ / ‖μ‖², b the mean of the batch,
+    which is 1 for honest rows and 0 for those of another model; and the mean over rows and
+    features of (x − μ)² / σ², which is known for both: 1 for honest rows, and for rows of the
+    same length without any direction in common, the mean of (‖x‖²/d + μ²) / σ².
+    """
+    used, length = fit.variance > 1e-12 * fit.variance.max(), _length(rows)
+    if not used.any() or length == 0:
+        return 1.0, 0.0, 0.0
+    scale = _length(fit) / length
+    mean, variance = fit.mean[used], fit.variance[used]
+    along = 1.0
+    if np.any(fit.mean):
+        along = float(scale * rows.mean @ fit.mean / (fit.mean @ fit.mean))
+    own_mean, own_variance = scale * rows.mean[used], scale**2 * rows.variance[used]
+    deviation = float(np.mean((own_variance + (own_mean - mean) ** 2) / variance))
+    # Of new rows, with mean and variance estimated from n rows: E 1/χ².
+    honest = (fit.n + 1) / (fit.n - 3)
+    strange = float(np.mean((_length(fit) ** 2 / len(fit.mean) + mean**2) / variance))
+    if strange <= honest:
+        return along, 0.0, 0.0
+    share = (deviation - honest) / (strange - honest)
+    return along, min(share, 1 - along), strange / honest
+
+
 def _seem(certain: bool) -> str:
     return "are" if certain else "may be"
 
 
-def _length(rows: FittedRows | _Judge) -> float:
+def _length(rows: FittedRows) -> float:
     """Root mean square length of rows, by their mean and variance."""
     return float(np.sqrt(rows.mean @ rows.mean + np.sum(rows.variance)))
 

@@ -1,3 +1,4 @@
+from .answers import SearchAnswers
 from .blocked_moments import BlockedMoments
 from .detection import detect_drift
 from .monitor import GapMonitor
@@ -10,6 +11,7 @@ __all__ = [
     "DriftReport",
     "GapDrift",
     "GapMonitor",
+    "SearchAnswers",
     "StreamDrift",
     "detect_drift",
     "load_streams",

@@ -13,7 +13,8 @@ from scipy import stats
 
 from modgap.core.checks import InputValueError, check_finite
 from modgap.core.results import Progress, silent
-from modgap.corrections import Correction, RowLength, load_corrections
+from modgap.corrections import Correction, FittedRows, RowLength, load_corrections
+from modgap.corrections.recognition import MIN_ROWS, of_another_model
 from modgap.drift.correction_fit import correction_fit
 from modgap.drift.estimate import Error, Estimate, z_of_log_ratio
 from modgap.drift.named_moments import Streams, modality_and_role, streams_of
@@ -199,6 +200,8 @@ def _stream(
     length = float(max(step @ step - error.trace, 0.0)) ** 0.5
     gap = _own_gap(partner[name], before)
     away = 0.0 if gap is None else float(np.linalg.norm(gap))
+    known = {other: _as_fitted(one) for other, one in before.items() if one.n >= MIN_ROWS}
+    foreign, another_model = of_another_model(_as_fitted(after), known)
     log_ratio = float(np.log(after.spread / then.spread)) if min(after.spread, then.spread) else 0.0
     shape, turned, direction = _shape(then, after)
     shift = length / then.spread**0.5 if then.spread > 0 else 0.0
@@ -231,7 +234,14 @@ def _stream(
         direction_ratio=direction,
         features=tuple(int(f) for f in np.argsort(-per_feature)[:_FEATURES]),
         moved=moved,
+        foreign=foreign,
+        another_model=another_model,
     )
+
+
+def _as_fitted(rows: Estimate) -> FittedRows:
+    """What a correction knows of rows it was fitted on."""
+    return FittedRows(rows.n, rows.mean, np.diag(rows.covariance))
 
 
 def _own_gap(name: str, before: Mapping[str, Estimate]) -> np.ndarray | None:

@@ -6,11 +6,11 @@ import logging
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from modgap.core.checks import InputError, InputValueError, check_count, check_f
 from modgap.core.results import Brief
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.corrections import RowLength
+from modgap.drift.answers import OTHER, SearchAnswers, Searches
 from modgap.drift.blocked_moments import BlockedMoments
 from modgap.drift.detection import (
     ALPHA,
@@ -40,40 +41,26 @@ from modgap.drift.named_moments import (
     streams_of,
 )
 from modgap.drift.report import DriftReport
+from modgap.drift.window import Slice, Window
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.moments import Moments
 
 # Rows that wait before they are added to the moments together.
 FOLD_ROWS = 256
-# What rows are counted under whose name the reference does not know.
-OTHER = "other"
 # Products of longer rows leave the range of float64.
 _LONGEST = 1e150
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Slice:
-    """Rows of one stretch of time."""
-
-    began: float
-    ended: float
-    rows: BlockedMoments
-
-
 class _Stream:
     """The live rows of one name: a few slices of moments, and rows that wait to be added."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window[BlockedMoments]) -> None:
         self.waiting: list[np.ndarray] = []
         self.n_waiting = 0
         self.since = 0.0
-        self.slices: deque[_Slice] = deque()
+        self.window = window
         self.folding = threading.Lock()
-
-    @property
-    def n(self) -> int:
-        return sum(one.rows.n for one in self.slices)
 
 
 class GapMonitor(Brief):
@@ -145,7 +132,8 @@ class GapMonitor(Brief):
         self.dim = next(iter(self.reference.values())).dim
         modalities = [name for name in self.reference if modality_and_role(name)[1] == "document"]
         known = dict.fromkeys([*self.reference, *map(queries_name, modalities)])
-        self._streams = {name: _Stream() for name in known}
+        self._streams = {name: _Stream(self._window()) for name in known}
+        self._searches = Searches(self.reference, self._window)
         self._lock, self._checking = threading.Lock(), threading.Lock()
         self._counts: Counter[str] = Counter()
         self._left_out: Counter[tuple[str, str]] = Counter()
@@ -176,6 +164,24 @@ class GapMonitor(Brief):
                 first = self._left_out[OTHER, "unreadable"] == 1
             if first:
                 _log.warning("Rows for the monitor cannot be read.", exc_info=True)
+
+    def add_results(self, name: str, results: Any) -> None:
+        """Count what searches answered: queries that found nothing, modalities of the first ten.
+
+        ``name`` is that of the queries, as "text queries". ``results`` are `Hits` of searches in
+        all modalities, or for each query the modalities of its results, best first. Never raises.
+        """
+        try:
+            self._searches.add(name if name in self._streams else OTHER, results, self._clock())
+        except Exception:
+            _log.warning("Results for the monitor cannot be read.", exc_info=True)
+
+    def answered(self) -> dict[str, SearchAnswers]:
+        """What all searches answered since the monitor began, by the name of their queries."""
+        return self._searches.all()
+
+    def _window(self) -> Window[Any]:
+        return Window(self.window, self.n_slices, self.least_rows)
 
     def _add(self, name: str, rows: Any) -> None:
         given = np.asarray(to_numpy(rows))
@@ -212,8 +218,11 @@ class GapMonitor(Brief):
                 rows = np.concatenate([part.astype(np.float64) for part in waiting])
                 rows = self._usable(name, rows)
                 if len(rows):
-                    self._keep(stream, rows, since)
-            self._forget(stream)
+                    stream.window.keep(since, partial(self._with, rows))
+            stream.window.forget(self._clock())
+
+    def _with(self, rows: np.ndarray, last: BlockedMoments | None) -> BlockedMoments:
+        return BlockedMoments.of(rows, self.rows) if last is None else last.then(rows)
 
     def _usable(self, name: str, rows: np.ndarray) -> np.ndarray:
         largest = np.max(np.abs(rows), axis=1)  # NaN where there is one
@@ -231,35 +240,13 @@ class GapMonitor(Brief):
                     self._left_out[name, reason] += n
         return rows
 
-    def _keep(self, stream: _Stream, rows: np.ndarray, now: float) -> None:
-        last = stream.slices[-1] if stream.slices else None
-        if last is not None and now < last.began:  # the clock was set back
-            last.began = now
-        if last is None or (
-            now - last.began >= self.window / self.n_slices
-            and last.rows.n >= self.least_rows / self.n_slices
-        ):
-            stream.slices.append(_Slice(now, now, BlockedMoments.of(rows, self.rows)))
-        else:
-            last.rows, last.ended = last.rows.then(rows), now
-
-    def _forget(self, stream: _Stream) -> None:
-        now = self._clock()
-        while len(stream.slices) > 1:
-            oldest = stream.slices[0]
-            stale = now - oldest.ended > self.window
-            enough = stream.n - oldest.rows.n >= self.least_rows
-            if not (len(stream.slices) > self.n_slices or (stale and enough)):
-                break
-            stream.slices.popleft()
-
     def live(self) -> dict[str, BlockedMoments]:
         """Moments of the rows in the window, by name; only of names that have any."""
         found = {}
         for name, stream in self._streams.items():
             self._fold(name)
             with stream.folding:
-                parts = [one.rows for one in stream.slices]
+                parts = [one.seen for one in stream.window.slices]
             if parts:
                 found[name] = reduce(BlockedMoments.__add__, parts)
         return found
@@ -290,6 +277,9 @@ class GapMonitor(Brief):
                     least_rows=self.least_rows,
                 )  # fmt: skip
                 self._last = seen, report
+            answers = self._searches.live(self._clock())
+            if answers != self._last[1].answers:
+                self._last = self._last[0], replace(self._last[1], answers=answers)
             return self._last[1]
 
     def collect(self) -> Iterator[Any]:
@@ -322,13 +312,14 @@ class GapMonitor(Brief):
         for place, (name, stream) in enumerate(self._streams.items()):
             self._fold(name)
             with stream.folding:  # slices change while rows arrive
-                slices[name] = [(one.began, one.ended) for one in stream.slices]
-                held = [one.rows for one in stream.slices]
+                slices[name] = [(one.began, one.ended) for one in stream.window.slices]
+                held = [one.seen for one in stream.window.slices]
             for number, rows in enumerate(held):
                 tensors |= stream_tensors(rows, f"now.{place}.{number}")
         counts, left_out = self.counts()
         header = {
             "reference": list(self.reference), "slices": slices, "counts": counts,
+            "searches": self._searches.state(),
             "settings": {
                 "rows": self.rows, "window": self.window, "slices": self.n_slices,
                 "least_rows": self.least_rows, "alpha": self.alpha, "least": self.least,
@@ -366,7 +357,8 @@ class GapMonitor(Brief):
                     rows = stream_from(tensors, f"now.{place}.{number}", made.rows)
                     if rows.blocks is None or rows.dim != made.dim:
                         raise InputValueError("a slice is not of the reference's rows.")
-                    stream.slices.append(_Slice(float(began), float(ended), rows))
+                    stream.window.slices.append(Slice(float(began), float(ended), rows))
+            made._searches.resume(header.get("searches", {}))  # older files have none
             made._counts.update({str(name): int(n) for name, n in header["counts"].items()})
             for name, reason, n in header["left_out"]:
                 made._left_out[str(name), str(reason)] += int(n)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STREAM = ("modality", "role")
 _GAP = ("first", "second")
+_OF_QUERIES = ("modality",)
 # Name, labels and help of each gauge of a set of rows, by the field of StreamDrift it shows.
 _OF_STREAMS = {
     "n_now": ("modgap_window_rows", "Rows in the window that is looked at."),
@@ -31,6 +32,10 @@ _OF_STREAMS = {
     "shape_distance": (
         "modgap_shape_distance_ratio",
         "Distance of the covariances at trace 1, in units of the reference's.",
+    ),
+    "foreign": (
+        "modgap_foreign_ratio",
+        "About 0 for rows like the reference's, about 1 for rows of another model.",
     ),
 }  # fmt: skip
 _OF_GAPS = {
@@ -63,6 +68,7 @@ def families(monitor: GapMonitor) -> Iterator[Any]:
     for (name, reason), n in left_out.items():
         counter.add_metric((*modality_and_role(name), reason), n)
     yield counter
+    yield from _of_answers(monitor, core)
 
     def gauge(name: str, about: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Any:
         family = core.GaugeMetricFamily(name, about, labels=labels)
@@ -112,3 +118,26 @@ def families(monitor: GapMonitor) -> Iterator[Any]:
         ("asking",),
         {(asking,): odds for one in report.corrections for asking, odds in one.odds.items()},
     )
+
+
+def _of_answers(monitor: GapMonitor, core: Any) -> Iterator[Any]:
+    """Counters, of which rates give the shares over any time and any number of services."""
+    answered = {modality_and_role(name)[0]: one for name, one in monitor.answered().items()}
+    searches, without, first = (
+        core.CounterMetricFamily(name, about, labels=labels)
+        for name, about, labels in (
+            ("modgap_searches", "Queries whose results the monitor has counted.", _OF_QUERIES),
+            ("modgap_searches_without_result", "Those that found nothing.", _OF_QUERIES),
+            (
+                "modgap_first_ten_results",
+                "The first ten results of these queries, by the modality of the result.",
+                (*_OF_QUERIES, "found"),
+            ),
+        )
+    )
+    for modality, one in answered.items():
+        searches.add_metric((modality,), one.n)
+        without.add_metric((modality,), one.n_without_result)
+        for found, n in one.first_ten.items():
+            first.add_metric((modality, found), n)
+    yield from (searches, without, first)

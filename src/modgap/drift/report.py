@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modgap.core.drawing import Range, Ranges
 from modgap.core.results import (
@@ -17,6 +17,8 @@ from modgap.core.results import (
     spoken,
     text_table,
 )
+from modgap.corrections.recognition import AnotherModel
+from modgap.drift.answers import SearchAnswers
 
 # The report mentions clustering beyond this many rows that count as one.
 _CLUSTERED = 3.0
@@ -34,7 +36,8 @@ class StreamDrift(Result):
     ``direction_ratio`` is the variance now over then in the direction that changed most,
     ``features`` are the columns whose means moved most. Each z says how unlikely by chance the
     change is, as a normal deviate, 37 at most. ``clustering`` is how many rows count as one, as
-    they come in sessions. ``judged`` is False where there are too few rows to tell.
+    they come in sessions. ``foreign`` is about 0 for rows like those then and about 1 for rows of
+    another model. ``judged`` is False where there are too few rows to tell.
     """
 
     name: str
@@ -54,6 +57,8 @@ class StreamDrift(Result):
     direction_ratio: float = 1.0
     features: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
+    foreign: float = 0.0
+    another_model: AnotherModel = "no"
 
     def changes(self) -> Iterator[str]:
         """What moved, in words."""
@@ -131,6 +136,7 @@ class DriftReport(Result, HasFigure):
 
     ``drifted`` says whether anything moved beyond chance (z above ``threshold``) and by more than
     ``least`` of what it is measured by. ``rows`` says whether rows were brought to unit length.
+    ``answers`` is what the searches in the window of a monitor answered, by their queries.
     """
 
     drifted: bool
@@ -141,6 +147,7 @@ class DriftReport(Result, HasFigure):
     streams: tuple[StreamDrift, ...]
     gaps: tuple[GapDrift, ...]
     corrections: tuple[CorrectionFit, ...] = ()
+    answers: dict[str, SearchAnswers] = field(default_factory=dict)
 
     def _brief(self) -> str:
         found = [f"{s.name} {' '.join(s.moved)}" for s in self.streams if s.moved]
@@ -226,11 +233,12 @@ class DriftReport(Result, HasFigure):
         return "\n\n".join([*shown, "\n".join(self.sentences())])
 
     def sentences(self) -> list[str]:
-        """The verdict, what moved, and a sentence on each correction."""
+        """The verdict, what moved, a sentence on each correction, and what searches answered."""
         moved = [words for stream in self.streams for words in stream.changes()]
         moved += [gap.words() for gap in self.gaps if gap.alarm]
         moved += [words for stream in self.streams if (words := self._clustered(stream))]
-        return [self.verdict, *moved, *(fit.sentence for fit in self.corrections)]
+        answers = [f"{one.n:,} {name}: {one.words()}." for name, one in self.answers.items()]
+        return [self.verdict, *moved, *(fit.sentence for fit in self.corrections), *answers]
 
     def _clustered(self, stream: StreamDrift) -> str:
         """Why a large change is none that counts, where rows that come together are the reason."""
@@ -254,13 +262,21 @@ class DriftReport(Result, HasFigure):
 
 
 def drift_verdict(streams: tuple[StreamDrift, ...], gaps: tuple[GapDrift, ...]) -> str:
-    """What moved, in one sentence."""
+    """What moved, in one sentence; before it another where rows are of another model."""
+    verb = "are" if any(s.another_model == "yes" for s in streams) else "may be"
+    foreign = [f"{s.name} at {s.foreign:.2f}" for s in streams if s.another_model != "no"]
+    model = (
+        f"Rows {verb} of another model: on a scale from 0 (as then) to 1 (another model) they are "
+        f"{spoken(foreign)}. Embed all rows with one model, then fit the correction again. "
+        if foreign
+        else ""
+    )
     said = [f"{s.name} ({', '.join(s.moved)})" for s in streams if s.moved]
     said += [f"the gap between {gap.first} and {gap.second}" for gap in gaps if gap.alarm]
     few = [s.name for s in streams if not s.judged]
     waiting = f" Too few rows to judge {spoken(few)}." if few else ""
     if said:
-        return f"Drift of {spoken(said)}.{waiting}"
+        return f"{model}Drift of {spoken(said)}.{waiting}"
     if len(few) == len(streams):
         return waiting.strip() or "There are no rows yet."
-    return f"No significant drift.{waiting}"
+    return f"{model}No significant drift.{waiting}"

@@ -58,13 +58,19 @@ class RowMonitor(Protocol):
     def add(self, name: str, rows: Any) -> None:
         """Rows as the model gives them; ``name`` is a modality, or "text queries"."""
 
+    def add_results(self, name: str, results: Any) -> None:
+        """What queries of this name found among the documents of all modalities, as `Hits`."""
 
-def tell(monitor: RowMonitor | None, name: str, rows: Any) -> None:
-    """Tell a monitor of rows; what goes wrong there must not stop a search."""
+
+def tell(monitor: RowMonitor | None, name: str, rows: Any = None, results: Any = None) -> None:
+    """Tell a monitor of rows, or of results; what goes wrong there must not stop a search."""
     if monitor is None:
         return
     try:
-        monitor.add(name, rows)
+        if results is None:
+            monitor.add(name, rows)
+        else:
+            monitor.add_results(name, results)
     except Exception:
         _log.warning("The monitor failed on %s rows.", name, exc_info=True)
 
@@ -86,7 +92,7 @@ class VectorIndex(ABC):
     then leaves out the ids that are there.
 
     ``monitor`` may be set to a `modgap.GapMonitor`: it is told of every query that is searched and
-    of every document that is stored, as the model gave them.
+    of every document that is stored, as the model gave them, and of the results in all modalities.
     """
 
     monitor: RowMonitor | None = None
@@ -297,8 +303,8 @@ class VectorIndex(ABC):
         check_recognised(vector.correction, rows, modality, role="query", trust_rows=True)
         tell(self.monitor, f"{modality} queries", rows)
         if self._note is None:
-            return to_hits([[] for _ in mapped], k, self._score, "int")
-        if vector.correction.background is None:
+            found = to_hits([[] for _ in mapped], k, self._score, "int")
+        elif vector.correction.background is None:
             found = self._hits(vector, mapped, k, only, exact=False)
         else:
             found = self._judged_hits(vector, mapped, k, only, at_most)
@@ -309,6 +315,8 @@ class VectorIndex(ABC):
                 f"The scores of query {bad[0]} leave the range of float32, in which an index "
                 "scores. Scale the queries."
             )
+        if only is None:
+            tell(self.monitor, f"{modality} queries", results=found)
         return found
 
     def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:

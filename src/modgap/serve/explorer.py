@@ -209,6 +209,7 @@ class Explorer:
             )
         chance = None if found is None else found.chance
         tell(self.monitor, f"{modality} queries", asked)
+        tell(self.monitor, f"{modality} queries", results=raw if found is None else found)
         return SearchAnswer(
             query=query,
             metric=self.metric,
