@@ -44,8 +44,9 @@ _STEP, _FAR = 0.002, 600.0
 # A hit with this E is taken to be as likely right as wrong; smaller ones than the last are that.
 EVEN, LEAST_HELD = 0.05, 1e-30
 _DRAWS = 500
-# How much the best score weighs beside log E in telling whether there is a match.
-LEVEL_SHARE = 2.0
+# How much the best score weighs beside log E in telling whether there is a match. From 4 to 10 it
+# tells removed matches alike; the larger it is, the better it tells a foreign topic.
+LEVEL_SHARE = 10.0
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
 
@@ -251,8 +252,8 @@ class ListBackground(Brief):
     def surprise(self, heights: np.ndarray, best: np.ndarray) -> np.ndarray:
         """How unlike the best result of a query without a match: height and level together, (n,).
 
-        −log E of the highest result, plus twice its score in standard deviations above the
-        best scores of the bank. The level tells a foreign topic, E a hit that stands out.
+        −log E of the highest result, plus ten times its score in standard deviations above the
+        best scores of the bank. The score tells a foreign topic, E a hit that stands out.
         """
         above = self.best_weight * (best - np.mean(self.best))
         return np.asarray(above - np.log(self.expected(heights)))
