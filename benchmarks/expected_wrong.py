@@ -4,7 +4,8 @@
 
 Half of the groups of a set are asked for and in the index; of the others come the bank and what
 rivals are fitted on. The experiments: ``foreign`` documents in the index, sets ``alone``, wrong
-results ``asked`` for and got, is there a ``match``, the ``bank``, and the rule for ``hubs``.
+results ``asked`` for and got, is there a ``match``, the ``bank``, the rule for ``hubs``, and what
+``diagnose`` has ``recommended`` among foreign documents.
 ``--save`` keeps every split in results/; make_expected_wrong.py makes the tables.
 """
 
@@ -23,7 +24,7 @@ from safetensors.numpy import load_file
 
 from asked_and_got import run_asked, run_bank, run_match
 from hub_rule import run_hubs
-from list_rivals import RIVALS, Asked, best_columns, unit
+from list_rivals import RIVALS, Asked, Rival, best_columns, recommended, unit
 from mixups import real_sets
 from modgap.evaluation import ndcg
 from results import FOLDER, Record
@@ -107,7 +108,7 @@ NONE: tuple[None, None] = (None, None)
 
 def asked_of(
     fit: Rows, index: Rows, kept: tuple[np.ndarray, np.ndarray], queries: np.ndarray,
-    groups: np.ndarray, bank: np.ndarray, kind: str, foreign: tuple = NONE,
+    groups: np.ndarray, bank: tuple[np.ndarray, np.ndarray], kind: str, foreign: tuple = NONE,
 ) -> Asked:  # fmt: skip
     """Queries of an index of these documents, with others that nobody asks for."""
     lists, owners = {}, {}
@@ -117,8 +118,8 @@ def asked_of(
             rows = np.vstack([rows, foreign[place]])
             own = np.concatenate([own, np.full(len(foreign[place]), -1)])
         lists[name], owners[name] = rows, own
-    fitted = dict(zip(lists, fit.rows, strict=True))
-    return Asked(queries, groups, lists, owners, fitted, bank, kind)
+    fitted, of_fit = (dict(zip(lists, part, strict=True)) for part in (fit.rows, fit.groups))
+    return Asked(queries, groups, lists, owners, fitted, of_fit, *bank, kind)
 
 
 def of_one_kind(
@@ -131,8 +132,8 @@ def of_one_kind(
     kept = np.isin(index.groups[0], as_image), ~np.isin(index.groups[1], as_image)
     asks = ~kept[asking]
     return asked_of(
-        fit, index, kept, index.rows[asking][asks], index.groups[asking][asks], fit.rows[asking],
-        ("image", "text")[asking], foreign,
+        fit, index, kept, index.rows[asking][asks], index.groups[asking][asks],
+        (fit.rows[asking], fit.groups[asking]), ("image", "text")[asking], foreign,
     )  # fmt: skip
 
 
@@ -150,18 +151,20 @@ def of_both_kinds(
         kept.append(np.isin(index.groups[place], some))
     queries, groups = index.wordings
     found = np.isin(groups, np.concatenate([g[k] for g, k in zip(index.groups, kept, strict=True)]))
-    return asked_of(fit, index, tuple(kept), queries[found], groups[found], fit.wordings[0], "text",
+    return asked_of(fit, index, tuple(kept), queries[found], groups[found], fit.wordings, "text",
                     foreign)  # fmt: skip
 
 
-def scored(asked: Asked, rng: np.random.Generator) -> dict[str, list[float]]:
+def scored(
+    asked: Asked, rng: np.random.Generator, rivals: dict[str, Rival] = RIVALS
+) -> dict[str, list[float]]:
     """NDCG@10 and own-modality excess of each rival; equal scores come by chance."""
     groups = np.concatenate(list(asked.list_groups.values()))
     kinds = np.repeat(list(asked.lists), [len(rows) for rows in asked.lists.values()])
     counts = np.array([np.sum(groups == g) for g in asked.groups])
     own = kinds == asked.kind
     shuffled, found = rng.permutation(len(groups)), {}
-    for name, rival in RIVALS.items():
+    for name, rival in rivals.items():
         scores = np.hstack(rival(asked))[:, shuffled]
         best = shuffled[best_columns(scores, 10)]
         right = groups[best] == asked.groups[:, None]
@@ -203,6 +206,22 @@ def run_foreign(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]
             yield f"one kind, {who} asks: {label}", by_rival(runs)
 
 
+def run_recommended(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]]:
+    """What ``diagnose`` recommends when it is given the other documents; the draws of ``foreign``."""
+    for each in (1, 4):
+        for label, amount in BESIDE_IMAGENET.items():
+            runs, methods = [], []
+            for seed in range(splits):
+                rng = np.random.default_rng(seed)
+                data = sets[IMAGENET].with_images(each, rng)
+                others = foreign_rows(sets, UNSPLASH, amount, rng)
+                asked = of_both_kinds(data, 0.5, rng, others)
+                method, scores = recommended(asked)
+                runs.append(scored(asked, rng, {"recommended": lambda _, held=scores: held}))
+                methods.append(method)
+            yield f"both kinds, {each} an item: {label}", {**by_rival(runs), "methods": methods}
+
+
 def run_alone(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]]:
     """The sets at hand without foreign documents, at three ratios of images to texts."""
 
@@ -238,6 +257,7 @@ def by_rival(runs: list[dict]) -> dict:
 
 EXPERIMENTS = {
     "foreign": (run_foreign, 10),
+    "recommended": (run_recommended, 10),
     "alone": (run_alone, 5),
     "asked": (partial(run_asked, imagenet=IMAGENET, unsplash=UNSPLASH), 5),
     "match": (partial(run_match, imagenet=IMAGENET, unsplash=UNSPLASH), 5),
@@ -263,6 +283,7 @@ def main() -> None:
             means = {
                 k: np.round(np.nanmean(np.atleast_1d(v), axis=0), 3).tolist()
                 for k, v in figures.items()
+                if k != "methods"
             }
             print(label, means, flush=True)
         if options.save:
@@ -284,6 +305,8 @@ def rounded(value):
     """Five decimals are enough for a table."""
     if isinstance(value, dict):
         return {key: rounded(one) for key, one in value.items()}
+    if isinstance(value, list) and isinstance(value[0], str):
+        return value
     return np.round(value, 5).tolist()
 
 

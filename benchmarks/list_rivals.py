@@ -13,8 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from modgap.corrections import Background, Calibrate, Center, Corrector
+from modgap.corrections import Background, Calibrate, Center, Correction, Corrector
 from modgap.corrections.list_background import PLACES, Levels, merging_order
+from modgap.diagnosis import diagnose
 from modgap.io import Modalities
 
 DEPTH = 100  # hits of each list that are merged; engines fetch 10 to 100
@@ -24,8 +25,8 @@ DEPTH = 100  # hits of each list that are merged; engines fetch 10 to 100
 class Asked:
     """Unit queries, the unit documents of each list with their groups, and what can be learned on.
 
-    ``fit`` are rows of each list like the matched documents, ``bank`` queries like those that ask;
-    none of them is in the index. ``kind`` is the list of the modality that asks.
+    ``fit`` are rows of each list like the matched documents, ``bank`` queries like those that ask,
+    with their groups; none of them is in the index. ``kind`` is the list of the modality that asks.
     """
 
     queries: np.ndarray
@@ -33,7 +34,9 @@ class Asked:
     lists: dict[str, np.ndarray]
     list_groups: dict[str, np.ndarray]
     fit: dict[str, np.ndarray]
+    fit_groups: dict[str, np.ndarray]
     bank: np.ndarray
+    bank_groups: np.ndarray
     kind: str
 
     @cached_property
@@ -116,16 +119,20 @@ def corrected(corrector: Corrector, of_index: bool = False) -> Rival:
         rows = asked.lists if of_index else asked.fit
         data = Modalities.of(rows, paired=False)
         fit = corrector.fit(data, queries=asked.kind, query_rows={asked.kind: asked.bank})
-        correction, found = fit.correction_, []
-        queries = correction.apply(asked.queries, asked.kind, "query")
-        for name, documents in asked.lists.items():
-            stored = correction.apply(documents, name)
-            if correction.metric == "cosine":
-                stored = unit(stored)
-            found.append((unit(queries) if correction.metric == "cosine" else queries) @ stored.T)
-        return found
+        return fixed_scores(asked, fit.correction_)
 
     return scores
+
+
+def fixed_scores(asked: Asked, correction: Correction) -> Scores:
+    """One search of all documents in the correction's metric."""
+    queries, found = correction.apply(asked.queries, asked.kind, "query"), []
+    for name, documents in asked.lists.items():
+        stored = correction.apply(documents, name)
+        if correction.metric == "cosine":
+            stored = unit(stored)
+        found.append((unit(queries) if correction.metric == "cosine" else queries) @ stored.T)
+    return found
 
 
 def by_expected(hubs: float, bank: bool = True, weighted: bool = False) -> Rival:
@@ -157,6 +164,22 @@ def by_expected(hubs: float, bank: bool = True, weighted: bool = False) -> Rival
         return found
 
     return scores
+
+
+def recommended(asked: Asked) -> tuple[str, Scores]:
+    """What ``diagnose --documents`` recommends, and its scores."""
+    others = {name: rows[asked.list_groups[name] < 0] for name, rows in asked.lists.items()}
+    data = (
+        Modalities.of(asked.fit, groups=asked.fit_groups)
+        .with_queries({asked.kind: asked.bank}, {asked.kind: asked.bank_groups})
+        .with_documents({name: rows for name, rows in others.items() if len(rows)})
+    )
+    found = diagnose(data, queries=asked.kind)
+    if found.correction is None:
+        return "none", RIVALS["raw"](asked)
+    if found.correction.background is not None:
+        return found.recommended, by_expected(found.correction.hubs.weight)(asked)
+    return found.recommended, fixed_scores(asked, found.correction)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
