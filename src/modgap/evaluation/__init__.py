@@ -1,6 +1,7 @@
 """Does a correction help, and does it hurt? Retrieval, mixed search, robustness, significance."""
 
 from modgap.evaluation.correction import Evaluation, correction_scorer, evaluate_correction
+from modgap.evaluation.driving_dimensions import DrivingDimensions, driving_dimensions
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
 from modgap.evaluation.mixed import (
     MixedCurve,
@@ -35,6 +36,7 @@ from modgap.evaluation.significance import (
 __all__ = [
     "GOAL_METRICS",
     "Comparison",
+    "DrivingDimensions",
     "Evaluation",
     "Evaluator",
     "Gaussian",
@@ -60,6 +62,7 @@ __all__ = [
     "chi_squared",
     "compare",
     "correction_scorer",
+    "driving_dimensions",
     "evaluate_correction",
     "mixed_curve",
     "mixed_retrieval",

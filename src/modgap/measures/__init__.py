@@ -1,5 +1,7 @@
 """What the gap is like: every quantity of definitions.md, on two matrices of embeddings."""
 
+from modgap.measures.clustering import JointClustering, joint_clustering
+from modgap.measures.concepts import ConceptConformity, concept_conformity, concept_frequency
 from modgap.measures.cone import Cone, cone, log10_cap_fraction
 from modgap.measures.conformity import (
     Blur,
@@ -50,6 +52,7 @@ from modgap.measures.loss import (
     soft_assignments,
 )
 from modgap.measures.measurement import Between, Measurement, ModalitySummary, PairSummary
+from modgap.measures.pair_gap import GapParts, gap_parts, pair_cosine, relative_gap
 from modgap.measures.pairing import PairingSignal, check_pairing, pairing_signal
 from modgap.measures.profile import Profile, profile
 from modgap.measures.projection import Projection, projection
@@ -59,11 +62,14 @@ from modgap.measures.uniformity import alignment, uniformity, wasserstein_unifor
 __all__ = [
     "Between",
     "Blur",
+    "ConceptConformity",
     "Cone",
     "EstimatedConformity",
     "FeatureVariance",
     "GapCosines",
     "GapOrthogonality",
+    "GapParts",
+    "JointClustering",
     "LinearSeparability",
     "LossTerms",
     "Measurement",
@@ -80,6 +86,8 @@ __all__ = [
     "alignment",
     "blur",
     "check_pairing",
+    "concept_conformity",
+    "concept_frequency",
     "cone",
     "conformity",
     "conformity_difference",
@@ -92,7 +100,9 @@ __all__ = [
     "gap_distance",
     "gap_matrix",
     "gap_orthogonality",
+    "gap_parts",
     "gap_vector",
+    "joint_clustering",
     "linear_separability",
     "local_gaps",
     "log10_cap_fraction",
@@ -102,9 +112,11 @@ __all__ = [
     "norms",
     "off_diagonal_dominance",
     "origin_landscape",
+    "pair_cosine",
     "pairing_signal",
     "profile",
     "projection",
+    "relative_gap",
     "separability",
     "shell",
     "shift_landscape",
