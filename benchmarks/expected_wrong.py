@@ -207,7 +207,7 @@ def run_foreign(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]
 
 
 def run_recommended(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]]:
-    """What ``diagnose`` recommends when it is given the other documents; the draws of ``foreign``."""
+    """What ``diagnose`` recommends, given the other documents; the draws of ``foreign``."""
     for each in (1, 4):
         for label, amount in BESIDE_IMAGENET.items():
             runs, methods = [], []

@@ -6,6 +6,7 @@ python benchmarks/make_expected_wrong.py
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,21 @@ def foreign_tables() -> dict[str, str]:
     head = [f"{who} asks, {what}" for who in ("text", "image") for what in ("alone", "among")]
     tables["one-kind"] = of_cases(found, cases, head, excess=True)
     return tables
+
+
+def recommended_table() -> str:
+    """What ``diagnose`` recommends in each mixture beside the best of all ways, on the mean."""
+    found, rivals, lines = load("recommended"), load("foreign"), []
+    for case, figures in found.items():
+        values = np.array(figures["recommended"])[:, 0]
+        means = {way: np.mean(rivals[case][way], axis=0)[0] for way in SHOWN}
+        best = max(means, key=lambda way: means[way])
+        gains = values - np.array(rivals[case][best])[: len(values), 0]
+        methods = Counter(figures["methods"]).most_common()
+        chosen = ", ".join(f"`{way}` {n}" for way, n in methods)
+        beside = f"{short(means[best])} ({best})"
+        lines.append([case.split(", ")[1], short(values.mean()), beside, interval(gains), chosen])
+    return table(["", "recommended", "the best way", "difference", "what was recommended"], lines)
 
 
 def alone_table() -> str:
@@ -164,7 +180,8 @@ def hubs_table() -> str:
 
 def tables() -> dict[str, str]:
     """All tables of the page, by name."""
-    others = {"alone": alone_table, "match": match_table, "bank": bank_table, "hubs": hubs_table}
+    others = {"recommended": recommended_table, "alone": alone_table, "match": match_table,
+              "bank": bank_table, "hubs": hubs_table}  # fmt: skip
     return foreign_tables() | asked_tables() | {name: make() for name, make in others.items()}
 
 
