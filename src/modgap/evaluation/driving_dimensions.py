@@ -67,7 +67,7 @@ def driving_dimensions(
         left = [unit(side[:, kept]) for side in rows]
         gaps.append(pair_moments_of(*left, detail="mean").gap_distance())
         # Rows of X ask for rows of Y, the second name, and the other way round.
-        ranks = match_ranks(*left, data.group_codes)
+        ranks = match_ranks(left[0], left[1], data.group_codes)
         for name, own in zip(reversed(data.names), ranks, strict=True):
             recall[f"{name}_retrieval_recall@1"].append(float(np.mean(own == 0)))
     found = {name: tuple(values) for name, values in recall.items()}
