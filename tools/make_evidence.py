@@ -11,10 +11,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from modgap.reproduce.paper import one_line
 from modgap.reproduce.record import recorded
 from modgap.reproduce.registry import papers
 
 HERE = Path(__file__).parent
+VERDICTS = ("entry", "before", "now", "seeds", "decided by", "flips", "what changed, and why")
 PAGE, BEFORE = HERE.parent / "docs" / "evidence" / "claims.md", HERE / "evidence-before.json"
 
 
@@ -30,30 +32,44 @@ def rows() -> list[tuple[str, ...]]:
             str(found[key].seeds) if found[key].seeds > 1 else "",
             found[key].decided_by,
             "; ".join(found[key].flips),
-            " ".join(paper.declared[key.partition("/")[2]].get("changed", "").split()),
+            one_line(paper.declared[key.partition("/")[2]].get("changed", "")),
         )
         for paper in papers()
         for key in paper.entries
     ]
 
 
-def page() -> str:
-    """The table between its marks."""
-    head = ("entry", "before", "now", "seeds", "decided by", "flips", "what changed, and why")
-    lines = [head, ("---",) * len(head), *rows()]
+def bounds() -> list[tuple[str, ...]]:
+    """Bounds chosen anew from the papers' text: the text, the bound before and now."""
+    return [
+        (key, *(one_line(bound[name]) for name in ("text", "before", "now")))
+        for paper in papers()
+        for key in paper.entries
+        for bound in paper.declared[key.partition("/")[2]].get("bounds", ())
+    ]
+
+
+def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
     return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+        for line in (head, ("---",) * len(head), *lines)
     )
 
 
 def main() -> None:
     """Replace what stands between the marks, and say how many came out how."""
     text = PAGE.read_text(encoding="utf-8")
-    start, end = "<!-- verdicts: start -->\n", "<!-- verdicts: end -->"
-    first, last = text.index(start) + len(start), text.index(end)
     counts = Counter(found.words for found in recorded().values())
     said = "; ".join(f"{words} {count}" for words, count in counts.most_common())
-    PAGE.write_text(f"{text[:first]}{said}.\n\n{page()}\n{text[last:]}", encoding="utf-8")
+    made = {
+        "verdicts": f"{said}.\n\n{table(VERDICTS, rows())}",
+        "bounds": table(("entry", "the paper says", "bound before", "bound now"), bounds()),
+    }
+    for name, block in made.items():
+        start = text.index(f"<!-- {name}: start -->\n") + len(f"<!-- {name}: start -->\n")
+        text = f"{text[:start]}{block}\n{text[text.index(f'<!-- {name}: end -->') :]}"
+    PAGE.write_text(text, encoding="utf-8")
     print(f"wrote {PAGE}")
 
 

@@ -223,7 +223,7 @@ def names(paper: Paper) -> list[str]:
 
 def test_a_paper_declares_nothing_that_is_not_read() -> None:
     words = {"title", "claim", "needs", "how", "fast", "full", "on", "note", "slips", "evidence"}
-    words.add("changed")  # read by tools/make_evidence.py
+    words |= {"changed", "bounds"}  # read by tools/make_evidence.py
     for paper in papers():
         sources = "".join(path.read_text(encoding="utf-8") for path in paper.folder.glob("*.py"))
         stated = tuple(
