@@ -124,44 +124,6 @@ def test_what_a_correction_knows_of_its_rows_comes_back(pairs, path):
         again.x(X, "query")
 
 
-def as_before_unit_rows(tensors, header):
-    """A file of the first format, which knew nothing of lengths, queries and fitted rows."""
-    for name in [name for name in tensors if ".fitted." in name]:
-        del tensors[name]
-    for entry in header["maps"]:
-        del entry["normalise"]
-    kept = {key: header[key] for key in header if key not in ("queries", "fitted", "demands")}
-    return {**kept, "format": 1}
-
-
-@pytest.mark.parametrize("corrector", [Whiten(), Calibrate(form="blocks")], ids=repr)
-def test_a_file_written_before_takes_rows_as_given_and_serves_all_queries(pairs, path, corrector):
-    X, Y = pairs
-    correction = corrector.fit(X, Y, rows="given").correction_
-    correction.save(path)
-    spoil(path, as_before_unit_rows)
-    again = Correction.load(path)
-    assert not again.unit_rows
-    assert (again.queries, dict(again.fitted)) == (("image", "text"), {})
-    for role in ("document", "query"):
-        np.testing.assert_array_equal(again.x(X, role), correction.x(X, role))
-        np.testing.assert_array_equal(again.y(Y, role), correction.y(Y, role))
-
-
-@pytest.mark.parametrize(
-    ("corrector", "rows", "number"),
-    [
-        (Center(), "given", 1),  # says nothing that the first version would miss
-        (Center(), "unit", 2),
-        (Calibrate(form="blocks"), "given", 1),
-        (Calibrate(), "given", 2),  # serves texts only
-    ],
-)
-def test_a_version_that_would_misread_a_file_is_kept_from_it(pairs, path, corrector, rows, number):
-    corrector.fit(*pairs, rows=rows).correction_.save(path)
-    assert read(path)[1]["format"] == number
-
-
 def test_a_chain_and_an_inverse_survive_their_files(pairs, path):
     X, Y = pairs
     first = OrthogonalShift("y", 0.5).fit(X, Y).correction_
@@ -221,10 +183,10 @@ def test_metadata_that_is_json_but_no_header_is_refused(saved):
         Correction.load(saved)
 
 
-@pytest.mark.parametrize("number", [5, 99, "2", 0, None])
+@pytest.mark.parametrize("number", [2, "1", 0, None])
 def test_a_format_this_version_does_not_know_is_refused(saved, number):
     spoil(saved, lambda tensors, header: {**header, "format": number, "version": "7.0"})
-    with pytest.raises(ValueError, match=f"by modgap 7.0 in format {number}.*Update modgap"):
+    with pytest.raises(ValueError, match=f"by modgap 7.0 in format {number}, and this one reads 1"):
         Correction.load(saved)
 
 

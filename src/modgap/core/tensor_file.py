@@ -22,9 +22,8 @@ from modgap.core.steady_file import ChangedFileError, SteadyFile
 
 _TRIES = 5
 
-# The newest format that this version reads. A file is written in the oldest format that says all
-# of it, so that older versions read what they understand and refuse the rest.
-FORMAT = 4
+# Raised where an earlier version would misread what this one writes.
+FORMAT = 1
 
 # Those of safetensors that NumPy has; bfloat16 as the whole numbers that it is stored as.
 _DTYPES = {
@@ -41,16 +40,14 @@ def write_tensors(
     header: Mapping[str, Any],
     *,
     checksum: bool = False,
-    file_format: int = 1,
 ) -> None:
     """Write one file in one step; ``kind`` says what it is, "correction" for instance.
 
-    With a ``checksum``, reading it finds damage. Versions that know formats below ``file_format``
-    refuse the file.
+    With a ``checksum``, reading it finds damage.
     """
     from safetensors.numpy import save_file
 
-    said = {"kind": kind, "format": file_format, "version": __version__, **header}
+    said = {"kind": kind, "format": FORMAT, "version": __version__, **header}
     # save_file writes stray memory for arrays that are not contiguous.
     contiguous = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     if checksum:
@@ -179,9 +176,9 @@ def _header(text: str | None, kind: str, path: str | os.PathLike[str]) -> dict[s
             f"{path} is a safetensors file, but not a {kind} that modgap wrote"
             + (f"; it holds a {found}." if found else ".")
         )
-    if header.get("format") not in range(1, FORMAT + 1):
+    if header.get("format") != FORMAT:
         raise InputValueError(
             f"{path} was written by modgap {header.get('version')} in format "
-            f"{header.get('format')}, and this one reads up to {FORMAT}. Update modgap to read it."
+            f"{header.get('format')}, and this one reads {FORMAT}. Read it with that version."
         )
     return header

@@ -372,26 +372,18 @@ class Correction(Brief):
             "metric": self.metric,
             "queries": self.queries,
             "fitted": {name: rows.n for name, rows in self.fitted.items()},
+            "fitted_queries": {name: rows.n for name, rows in self.fitted_queries.items()},
             "demands": str(self),
             "dim_in": self.dim_in,
             "dim_out": self.dim_out,
             "maps": maps,
             "about": dict(self.about),
         }
-        if self.fitted_queries:
-            header["fitted_queries"] = {name: rows.n for name, rows in self.fitted_queries.items()}
-        if self.hubs is not None:
-            tensors |= self.hubs.tensors()
-            header["hubs"] = self.hubs.header()
-        if self.background is not None:
-            tensors |= self.background.tensors()
-            header["background"] = self.background.header()
-        # Version 1 of the format knew neither: it would take rows as given, and any query.
-        new = self.queries != self.names or any(m.normalise for m in self.maps.values())
-        file_format = 3 if self.hubs is not None else 2 if new else 1
-        if self.background is not None:
-            file_format = 4
-        write_tensors(path, "correction", tensors, header, file_format=file_format)
+        for part in ("hubs", "background"):
+            if (value := getattr(self, part)) is not None:
+                tensors |= value.tensors()
+                header[part] = value.header()
+        write_tensors(path, "correction", tensors, header)
         return None
 
     @classmethod
@@ -409,14 +401,14 @@ class Correction(Brief):
                     name: FittedRows(
                         int(n), tensors[f"{name}.{part}.mean"], tensors[f"{name}.{part}.variance"]
                     )
-                    for name, n in header.get(part, {}).items()
+                    for name, n in header[part].items()
                 }
                 for part in ("fitted", "fitted_queries")
             )
             hubs, background = header.get("hubs"), header.get("background")
             return cls(
                 tuple(header["names"]), maps, header["metric"], header["about"],
-                tuple(header.get("queries", ())), fitted, fitted_queries,
+                tuple(header["queries"]), fitted, fitted_queries,
                 None if hubs is None else Hubs.of(hubs, tensors),
                 None if background is None else Background.read(background, tensors),
             )  # fmt: skip
@@ -459,8 +451,8 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
         scale=float(entry["scale"]),
         offset=parts.get("offset"),
         renormalise=bool(entry["renormalise"]),
-        blocks=entry.get("blocks"),
-        normalise=bool(entry.get("normalise", False)),
+        blocks=entry["blocks"],
+        normalise=bool(entry["normalise"]),
     )
 
 

@@ -358,7 +358,7 @@ class GapMonitor(Brief):
                     if rows.blocks is None or rows.dim != made.dim:
                         raise InputValueError("a slice is not of the reference's rows.")
                     stream.window.slices.append(Slice(float(began), float(ended), rows))
-            made._searches.resume(header.get("searches", {}))  # older files have none
+            made._searches.resume(header["searches"])
             made._counts.update({str(name): int(n) for name, n in header["counts"].items()})
             for name, reason, n in header["left_out"]:
                 made._left_out[str(name), str(reason)] += int(n)
