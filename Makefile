@@ -28,7 +28,7 @@ fuzz: $(VENV)/.test
 
 # open_clip needs the torchvision of its torch, so it has an environment of its own.
 test-openclip: $(OPENCLIP)/.made
-	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/embed/test_open_clip.py
+	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/embed/test_open_clip.py tests/train/test_loops.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

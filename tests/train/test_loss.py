@@ -274,6 +274,23 @@ def test_it_is_called_as_open_clips_loss_is(chunked):
     assert loss(X, Y, 14.3, None, False).item() == pytest.approx(value.item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("module", [ContrastiveLoss, SigmoidLoss])
+def test_a_loss_with_a_temperature_needs_no_scale_and_says_where_it_is(module):
+    X, Y = make_features()
+    loss = module(temperature=LearnedTemperature(0.1))
+    assert loss.temperature_value == pytest.approx(0.1)
+    value = loss(X, Y)
+    assert torch.equal(value, loss(X, Y, 3.0))
+    value.backward()
+    assert loss.temperature.nu.grad.abs() > 0
+    line = module(temperature=LinearTemperature(0.1, 0.5, steps=4), calls_per_step=2)
+    used = [(line(X, Y), line.temperature_value)[1] for _ in range(6)]
+    assert used == pytest.approx([0.1, 0.1, 0.2, 0.2, 0.3, 0.3])
+    line.set_step(4)
+    assert line.temperature_value == pytest.approx(0.4)
+    assert module().temperature_value is None
+
+
 @FORMS
 def test_a_bias_in_the_call_takes_the_place_of_the_sigmoids_own(chunked):
     X, Y = make_features()
@@ -413,6 +430,10 @@ def test_identical_captions_are_no_negatives():
         (lambda X, Y: contrastive(X, Y, 1.0, "no"), "logit_bias must be a number, got str"),
         (lambda X, Y: contrastive(X, Y, 1.0, chunked=True, block_bytes=0), "block_bytes must be"),
         (lambda X, Y: ContrastiveLoss()(X, Y[:3], 1.0), "image_features and text_features must"),
+        (
+            lambda X, Y: ContrastiveLoss()(X, Y),
+            "logit_scale is missing: pass that of the model",
+        ),
         (lambda X, Y: ContrastiveLoss(swap=0.1), "swap must be a module such as HardSwap"),
         (lambda X, Y: ContrastiveLoss(gather="yes"), 'gather must be "auto", None or'),
         (lambda X, Y: ContrastiveLoss()(X, Y, 1.0, step=-1), "step must be at least 0"),

@@ -7,6 +7,7 @@ from .images import Augment, decode
 from .loggers import JsonLinesLogger, Logger, TensorBoardLogger, WandbLogger
 from .loop import train
 from .loss import ContrastiveLoss, contrastive, identical
+from .loss_sentence_transformers import SentenceTransformersLoss
 from .loss_sigmoid import SigmoidLoss, sigmoid_contrastive
 from .metrics import SplitMetrics, evaluate_rows
 from .run import TrainingStopped, TrainResult
@@ -38,6 +39,7 @@ __all__ = [
     "LearnedTemperature",
     "LinearTemperature",
     "Logger",
+    "SentenceTransformersLoss",
     "SigmoidLoss",
     "SoftSwap",
     "SoftplusTemperature",

@@ -2,6 +2,7 @@
 
 Each is given `embed`, a function that turns the model into two matrices of rows (images, texts;
 held-out ones, without gradients), and measures them every so many steps with `evaluate_rows`.
+The temperature is logged with them, of a loss that is part of the model or is given as ``loss``.
 Every process measures, for a model may be spread over all of them, and the first one logs.
 The libraries are loaded when a callback is made.
 """
@@ -23,13 +24,18 @@ Groups = tuple[Any, Any] | None
 class _Monitor:
     """Measures a model's rows, hands the metrics to loggers, and leaves the model as it was."""
 
-    def __init__(self, embed: Embed, groups: Groups, pairs: int, loggers: Sequence[Logger]) -> None:
+    def __init__(
+        self, embed: Embed, groups: Groups, pairs: int, loggers: Sequence[Logger], loss: Any
+    ) -> None:
         self.embed, self.groups, self.pairs, self.loggers = embed, groups, pairs, tuple(loggers)
+        self.loss = loss
 
     def __call__(self, model: Any, step: int, prefix: str = "") -> dict[str, float]:
         """Metrics by name, without those that are not a number here: loggers refuse them."""
         import torch
         from torch import distributed
+
+        from modgap.train.loss import ContrastiveLoss
 
         # A frozen module may be in evaluation mode while the rest trains.
         modes = [(module, module.training) for module in model.modules()]
@@ -45,6 +51,10 @@ class _Monitor:
             for module, mode in modes:
                 module.training = mode
         metrics = evaluate_rows(X, Y, self.groups, pairs=self.pairs).flat()
+        parts = model.modules() if self.loss is None else self.loss.modules()
+        losses = [part for part in parts if isinstance(part, ContrastiveLoss)]
+        if losses and losses[0].temperature_value is not None:
+            metrics["temperature"] = losses[0].temperature_value
         several = distributed.is_available() and distributed.is_initialized()
         if not several or distributed.get_rank() == 0:
             for logger in self.loggers:
@@ -60,6 +70,7 @@ def hugging_face_callback(
     groups: Groups = None,
     pairs: int = 512,
     loggers: Sequence[Logger] = (),
+    loss: Any = None,
 ) -> Any:
     """A `TrainerCallback` for transformers' `Trainer` and for sentence-transformers' trainers.
 
@@ -82,9 +93,12 @@ def hugging_face_callback(
         As in `evaluate_rows`.
     loggers : sequence of Logger
         Loggers of modgap that get the metrics too.
+    loss : module, optional
+        The loss whose temperature is logged, where it is no part of the model: a `ContrastiveLoss`
+        or what holds one.
     """
     transformers = _library("transformers", "transformers")
-    monitor = _Monitor(embed, groups, pairs, loggers)
+    monitor = _Monitor(embed, groups, pairs, loggers, loss)
     every = check_count(every, "every")
 
     def log(metrics: dict[str, float], state: Any, control: Any) -> None:
@@ -130,6 +144,7 @@ def lightning_callback(
     groups: Groups = None,
     pairs: int = 512,
     loggers: Sequence[Logger] = (),
+    loss: Any = None,
 ) -> Any:
     """A `Callback` for Lightning's `Trainer(callbacks=[…])`.
 
@@ -139,13 +154,13 @@ def lightning_callback(
 
     Parameters
     ----------
-    embed, groups, pairs, loggers
+    embed, groups, pairs, loggers, loss
         As in `hugging_face_callback`.
     every : int
         Steps of the optimiser between two measurements.
     """
     library = _library("lightning", "lightning.pytorch", "pytorch_lightning")
-    monitor = _Monitor(embed, groups, pairs, loggers)
+    monitor = _Monitor(embed, groups, pairs, loggers, loss)
     every = check_count(every, "every")
 
     class GapCallback(library.Callback):  # type: ignore[name-defined]
@@ -185,6 +200,7 @@ def sentence_transformers_evaluator(
     batch_size: int = 32,
     name: str = "",
     loggers: Sequence[Logger] = (),
+    loss: Any = None,
 ) -> Any:
     """A `SentenceEvaluator` that measures the gap between what a model makes of images and texts.
 
@@ -198,7 +214,7 @@ def sentence_transformers_evaluator(
         Rows encoded together.
     name : str
         Put before the names of the metrics, with an underscore.
-    groups, pairs, loggers
+    groups, pairs, loggers, loss
         As in `hugging_face_callback`.
     """
     library = _library(
@@ -213,7 +229,7 @@ def sentence_transformers_evaluator(
             model.encode(list(texts), batch_size=batch_size),
         )
 
-    monitor = _Monitor(embed, groups, pairs, loggers)
+    monitor = _Monitor(embed, groups, pairs, loggers, loss)
     prefix = f"{name}_" if name else ""
 
     class GapEvaluator(library.SentenceEvaluator):  # type: ignore[name-defined]

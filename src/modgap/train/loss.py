@@ -161,7 +161,7 @@ class ContrastiveLoss(nn.Module):
         self,
         image_features: Tensor,
         text_features: Tensor,
-        logit_scale: Tensor | float,
+        logit_scale: Tensor | float | None = None,
         logit_bias: Tensor | float | None = None,
         output_dict: bool = False,
         *,
@@ -170,11 +170,17 @@ class ContrastiveLoss(nn.Module):
     ) -> Tensor | dict[str, Tensor]:
         """The loss, or ``{"contrastive_loss": loss}``, called as open_clip's.
 
-        ``step`` takes the place of the step that is counted. ``same`` (N, N), symmetric and for the
-        whole batch over all processes, says which pairs are not negatives of each other, their
-        texts being `identical` for instance.
+        ``logit_scale`` may be left out where there is a ``temperature``. ``step`` takes the place
+        of the step that is counted. ``same`` (N, N), symmetric and for the whole batch over all
+        processes, says which pairs are not negatives of each other, their texts being `identical`
+        for instance.
         """
         X, Y = widened(image_features, text_features, ("image_features", "text_features"))
+        if logit_scale is None and self.temperature is None:
+            raise InputTypeError(
+                "logit_scale is missing: pass that of the model, or give the loss a temperature, "
+                "as in ContrastiveLoss(temperature=LearnedTemperature())."
+            )
         if same is not None and self.chunked:
             raise InputValueError(
                 "same needs the whole matrix of logits, which a chunked loss never holds. "
@@ -182,8 +188,9 @@ class ContrastiveLoss(nn.Module):
             )
         step = self._count(step)
         with torch.autocast(X.device.type, enabled=False):
-            scale = given = scalar(logit_scale, "logit_scale", X)
+            given = None if logit_scale is None else scalar(logit_scale, "logit_scale", X)
             bias = scalar(self._bias(logit_bias), "logit_bias", X)
+            scale = given
             if self.temperature is not None:
                 scale = scalar(self.temperature(step), "logit_scale", X)
             if self.normalise:
@@ -202,7 +209,7 @@ class ContrastiveLoss(nn.Module):
                 # The value is the sum of the parts; the gradient this process's part, times the
                 # number of processes because DDP divides by it.
                 loss = sum_over(loss, held) + held.processes * (loss - loss.detach())
-            if self.temperature is not None:
+            if self.temperature is not None and given is not None:
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * given
         return {"contrastive_loss": loss} if output_dict else loss
@@ -224,6 +231,13 @@ class ContrastiveLoss(nn.Module):
         if self.training:
             self._calls += 1
         return step
+
+    @property
+    def temperature_value(self) -> float | None:
+        """The loss's own temperature in the last step, or in the first before it; else None."""
+        if self.temperature is None:
+            return None
+        return self.temperature.temperature(max(0, self._calls - 1) // self.calls_per_step)
 
     def set_step(self, step: int) -> None:
         """Continue at a step."""
