@@ -1,4 +1,16 @@
-"""Cosines of all pairs of rows, each computed once: extremes, a fine histogram, sums of exp."""
+"""Cosines of all pairs of rows, each computed once: extremes, a fine histogram, sums of exp.
+
+How it works:
+
+1. The products of unit rows come in tiles (`arrays/product.py`), in which every two rows meet once.
+2. A tile is reduced to its extremes, to counts in 16,384 equal bins from -1 to 1, or to a sum of
+   exponentials. These add up, so no cosine is kept.
+3. A quantile is the middle of the bin in which the counts reach it (`order_statistic`), so it is
+   within 6.1e-5 of the exact one.
+4. On a GPU, counting takes longer than multiplying. Where there are many rows, a sample of them
+   tells which bins are around the wanted quantiles; only cosines in these are counted bin by bin.
+   If the sample was wrong, all are counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Finds equal rows. They have equal scores, so one of them is scored for all."""
+"""Finds equal rows. They have equal scores, so one of them is scored for all.
+
+How it works:
+
+1. Every row is multiplied by one vector of random weights. Equal rows have bitwise equal products.
+2. Where few products are equal, no row is taken for another: their few near ties cost less than
+   telling the rows apart.
+3. Else each row is compared, number by number, with the first row of the same product. Equal ones
+   become one kind; a row that differs becomes a kind of its own.
+4. Kinds are numbered by their first rows, so equal scores still go to the earlier row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Run work in threads; results come in order and memory stays bounded."""
+"""Run work in threads; results come in order and memory stays bounded.
+
+How it works:
+
+1. The caller's thread draws items and gives them to a pool. It draws the next item only when the
+   oldest result has been taken, so few results wait (`ahead`).
+2. Streams are read in the same way, each of them one item ahead (`read_ahead`).
+3. NumPy's own threads would compete with these: BLAS is limited to one thread while they run, for
+   the whole process, and the last user restores it (`in_threads`, `single_threaded_blas`).
+4. A job of many steps carries a mark in its context. Work that it runs in threads finds the mark
+   and stays in the job's own thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Compares two sets of rows: what moved beyond chance, and whether corrections still fit."""
+"""Compares two sets of rows: what moved beyond chance, and whether corrections still fit.
+
+How it works:
+
+1. Both sets are moments. Neighbouring rows of a log resemble each other, so the error of a mean is
+   taken from the means of blocks (`drift/blocked_moments.py`), not from the number of rows.
+2. Four numbers of each set are compared: its mean, its spread, the shape of its covariance, and its
+   gap to the other modality. Each change has a z: how unlikely it is by chance, as a normal
+   deviate (`drift/estimate.py`).
+3. A change counts only if chance is rarer than ``alpha`` and it is large: of very many rows, every
+   change is beyond chance.
+4. Whether a correction still fits is told from the same moments (`drift/correction_fit.py`).
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import numpy as np
 from modgap.arrays import as_float, namespace, row_norms, to_numpy, unit
 from modgap.core.stopping import stop_here
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import drawn_indexes, mixed_of
+from modgap.evaluation.mixed import mixed_of
+from modgap.evaluation.mixed_index import drawn_indexes
 from modgap.evaluation.noise import Draws, Gaussian, Int8, Noise, OneBit, Quantiser
 from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.evaluation.robustness import DisturbedSearch, Robustness, nearest_of

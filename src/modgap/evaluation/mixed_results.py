@@ -11,7 +11,8 @@ from modgap.arrays import like
 from modgap.core.checks import Array, check_count
 from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.mixed import NDCG_PLACES, DrawnIndex, drawn_indexes, joined_draws, ndcg
+from modgap.evaluation.mixed import NDCG_PLACES, joined_draws, ndcg
+from modgap.evaluation.mixed_index import DrawnIndex, drawn_indexes
 from modgap.evaluation.retrieval import Corrected, check_searchable
 from modgap.io import Modalities
 from modgap.search.scores import metric_of

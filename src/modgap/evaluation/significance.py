@@ -1,4 +1,15 @@
-"""Before and after, with a paired test and an interval."""
+"""Before and after, with a paired test and an interval.
+
+How it works:
+
+1. Queries of one group, such as the captions of one image, are not independent. So whole groups
+   are resampled, and a resample is a count for each group.
+2. A metric is a ratio of two sums over groups. The sums of all resamples are one product of the
+   counts with the groups' sums, and nothing is searched again.
+3. Before and after use the same counts, so their difference is paired.
+4. The interval is between quantiles of the resamples. The p-value is how rarely the difference has
+   the other sign; for ungrouped hits it is McNemar's exact test.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Finds the rows of several modalities that have the same id."""
+"""Finds the rows of several modalities that have the same id.
+
+How it works:
+
+1. The ids of each side become one Arrow column: of whole numbers, or of texts in Unicode's NFC. If
+   one side has numbers and another texts, all become texts, so 7 and "7" match.
+2. Columns that are equal row by row need nothing more: row i matches row i.
+3. Else Arrow's dictionary of all columns gives every different id a number, and a row without an id
+   gets one of its own. Rows of the same number match.
+"""
 
 from __future__ import annotations
 

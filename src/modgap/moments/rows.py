@@ -1,4 +1,13 @@
-"""Moments of rows, which add up, and the blocks of rows that they are gathered from in threads."""
+"""Moments of rows, which add up, and the blocks of rows that they are gathered from in threads.
+
+How it works: a block of rows is copied to float64, its mean is taken off, and the centred products
+are summed. Two such parts are added with the distance of their means (Chan, Golub and LeVeque
+1983), which stays accurate where sums of squares do not. So files, shards, threads and
+interrupted runs give their parts, and the sum is that of all rows.
+
+The lengths of a block tell whether it can be used: NaN, infinity and zero rows show in the sums of
+squares. Only where one is suspicious is every number looked at.
+"""
 
 from __future__ import annotations
 

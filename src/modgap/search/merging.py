@@ -1,4 +1,17 @@
-"""One ranking from the results of several lists: by expected wrong results, or calibrated."""
+"""One ranking from the results of several lists: by expected wrong results, or calibrated.
+
+How it works, for ``merge``:
+
+1. Scores of different lists cannot be compared. Each becomes the number of wrong results to expect
+   at this score or above in its list (`modgap.corrections.list_background`).
+2. The number is multiplied by the sum of all weights over the list's own, because the other lists
+   give wrong results, too. Equal weights share these equally.
+3. All results are sorted by that number. After a sure match, the next results of its list are less
+   likely to be another, and come later.
+
+``merge_corrected`` needs no such estimate: a correction that keeps the rankings of each modality
+turns a score s into a · s + b, and the results are sorted by these.
+"""
 
 from __future__ import annotations
 
