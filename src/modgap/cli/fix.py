@@ -27,6 +27,7 @@ def fix(
     images: Images = None,
     keep_bank: options.KeepBank = True,
     model: str | None = None,
+    preset: str | None = None,
     data: Path | None = None,
     split: str | None = None,
     device: options.Device = None,
@@ -39,6 +40,8 @@ def fix(
     """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
 
     Example: modgap fix image.npy text.npy -o fixed
+
+    Example: modgap fix image.npy text.npy --preset clip-vit-b-32-captions -o fixed
 
     Example: modgap fix --model hf:openai/clip-vit-base-patch32 --data photos -o fixed
     """
@@ -66,7 +69,7 @@ def fix(
     with steps() as step, tidy_when_terminated():
         result = run(
             source, None, output, queries=queries, goal=goal,
-            metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model,
+            metric=metric, bank=open_bank(bank), keep_bank=keep_bank, model=model, preset=preset,
             trust_pairs=trust_pairs, group_duplicates=group_duplicates, seed=seed, progress=step,
         )  # fmt: skip
     if as_json:
@@ -77,7 +80,7 @@ def fix(
         for asking, correction in result.corrections.items():
             out.print(str(correction), markup=False)
             out.print(f"  fitted on  {fitted_on(correction)} rows")
-            out.print(f"[dim]{where_from(result.diagnoses[asking])}[/dim]\n")
+            out.print(f"[dim]{where_from(correction, result.diagnoses.get(asking))}[/dim]\n")
         if result.next_steps:
             out.print("[bold]What to do next[/bold]")
         for line in result.next_steps:

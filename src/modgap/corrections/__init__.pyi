@@ -20,6 +20,7 @@ from .files import (
     save_corrections,
 )
 from .hubs import Hubs
+from .presets import PRESETS, open_preset
 from .recognition import (
     Recognition,
     RecognitionWarning,
@@ -42,6 +43,7 @@ __all__ = [
     "METHODS",
     "METRICS",
     "METRIC_NAMES",
+    "PRESETS",
     "Affine",
     "Background",
     "Calibrate",
@@ -81,6 +83,7 @@ __all__ = [
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "open_preset",
     "own_keys",
     "query_modalities",
     "recognise",

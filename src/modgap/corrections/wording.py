@@ -116,6 +116,17 @@ def label(correction: Correction) -> str:
     return str(about.get("label") or about.get("method") or "Correction")
 
 
+def of_preset(correction: Correction) -> str:
+    """Where a correction that ships with modgap is from; nothing for others."""
+    about = correction.about
+    if "preset" not in about:
+        return ""
+    return (
+        f"The correction is the preset {about['preset']}, fitted on {about['data']}, embedded by "
+        f"{about['model']}. It was neither fitted nor judged on these rows."
+    )
+
+
 def share_metric(corrections: Iterable[Correction]) -> bool:
     """Whether one index can serve the queries of all: an index ranks by one metric.
 
@@ -230,6 +241,7 @@ def fix_steps(
     columns: Mapping[str, str],
     functions: Mapping[str, str],
     sides: Mapping[str, Embeddings] | None = None,
+    pages: bool = True,
 ) -> tuple[str, ...]:
     """What to do with all that ``fix`` wrote, in lines: a label, then a command or a sentence.
 
@@ -242,15 +254,17 @@ def fix_steps(
     functions : mapping of str to str
         For each query modality the SQL function that searches. Without any, the corrections
         cannot map new documents: neither SQL nor an index is offered.
+    pages : bool
+        Whether there are pages to look at.
     """
     if not files:
         return ()
     made_for = dict(zip(columns, files.values(), strict=True))
     place = shlex.quote(folder)
     choice = [f" --modality {shlex.quote(name)}" if len(files) > 1 else "" for name in columns]
-    pages = [f"-{file_safe(name)}" if len(files) > 1 else "" for name in columns]
+    of_each = [f"-{file_safe(name)}" if len(files) > 1 else "" for name in columns]
     steps = {
-        "look at it": [f"{place}/report{page}.html, in a browser" for page in pages],
+        "look at it": [f"{place}/report{one}.html, in a browser" for one in of_each if pages],
         "try it": [f"python {place}/search.py{chosen}" for chosen in choice],
     }
     if functions:

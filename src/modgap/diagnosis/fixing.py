@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -31,12 +32,15 @@ from modgap.corrections import (
     METRIC_NAMES,
     Correction,
     Metric,
+    RecognitionWarning,
     correction_file_name,
     demands,
     file_safe,
+    open_preset,
     query_modalities,
+    recognise,
 )
-from modgap.corrections.wording import fix_steps, share_metric
+from modgap.corrections.wording import fix_steps, of_preset, share_metric
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation import Goal
@@ -55,7 +59,8 @@ class Fix(Result):
     """What was found and written.
 
     ``diagnoses`` and ``corrections`` are keyed by the modality that asks; a correction is missing
-    where the verdict is to leave it alone. ``files`` were written, in this order.
+    where the verdict is to leave it alone. A preset is not diagnosed. ``files`` were written, in
+    this order.
     """
 
     folder: str
@@ -96,6 +101,7 @@ def fix(
     bank: Array | Embeddings | None = None,
     keep_bank: bool = True,
     model: str | None = None,
+    preset: str | None = None,
     trust_pairs: bool = False,
     group_duplicates: bool = True,
     seed: int = 0,
@@ -123,34 +129,42 @@ def fix(
     keep_bank : bool
         Whether the written correction keeps its bank of queries, where it has hubs. Without it the
         correction maps queries only: new documents need a new fix. Query logs are private.
+    preset : str, optional
+        A correction that ships with modgap, such as ``clip-vit-b-32-captions``, instead of a
+        diagnosis and a fit. It needs no pairs and judges nothing; rows of another model are
+        refused.
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
     say, place = progress or silent, Path(folder)
     check_replaceable(place)
     data = Modalities.of(X, Y, names, groups=groups, paired=paired)
-    if data.undecided:
-        raise InputValueError(data.undecided)
     if len({file_safe(name) for name in data.names}) < len(data.names):
         raise InputValueError(
             f"The names {', '.join(map(repr, data.names))} would give two files one name. Choose "
             "names that differ in letters or digits."
         )
-    asking = query_modalities(queries, data.names)[::-1]  # text first, of image and text
-    options: dict[str, Any] = {"goal": goal, "metric": metric, "model": model, "seed": seed}
-    options |= {"trust_pairs": trust_pairs, "bank": bank}
-    if bank is not None and len(asking) > 1:
-        raise InputValueError(
-            f"A bank holds queries of one modality, and {' and '.join(asking)} ask. Run it once "
-            "for each."
-        )
-    data = data.with_duplicates_grouped() if group_duplicates else data
-    options["group_duplicates"] = False  # they are, or are not to be
+    found: dict[str, Diagnosis] = {}
+    corrections: dict[str, Correction] = {}
+    asking: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    if preset is not None:
+        if bank is not None or goal != "mixed" or metric != "cosine":
+            raise InputValueError(
+                "A preset is chosen and fitted already: leave out bank, goal and metric."
+            )
+        corrections = _of_preset(preset, data, queries)
+    else:
+        asking = query_modalities(queries, data.names)[::-1]  # text first, of image and text
+        options = {"goal": goal, "metric": metric, "model": model, "seed": seed}
+        options |= {"trust_pairs": trust_pairs, "bank": bank}
+        data = _to_diagnose(data, asking, bank, group_duplicates)
     with sole_writer_of(place):
-        found = diagnose_each(data, asking, **options, progress=say)
-        corrections = {
-            name: one.correction for name, one in found.items() if one.correction is not None
-        }
+        if asking:
+            found = diagnose_each(data, asking, group_duplicates=False, **options, progress=say)
+            corrections = {
+                name: one.correction for name, one in found.items() if one.correction is not None
+            }
         check_replaceable(place)  # diagnosing takes a while
         with atomic_folder(place, replace=True) as temporary:
             written = []
@@ -177,8 +191,53 @@ def fix(
         columns=document_columns(corrections),
         functions={name: search_function(name) for name in corrections} if banks else {},
         sides=data.sides,
+        pages=bool(found),
     )
     return Fix(str(place), found, files, steps, corrections)
+
+
+def _to_diagnose(
+    data: Modalities,
+    asking: Sequence[str],
+    bank: Array | Embeddings | None,
+    group_duplicates: bool,
+) -> Modalities:
+    """The rows that are diagnosed, refused where they or the bank cannot be."""
+    if data.undecided:
+        raise InputValueError(data.undecided)
+    if bank is not None and len(asking) > 1:
+        raise InputValueError(
+            f"A bank holds queries of one modality, and {' and '.join(asking)} ask. Run it once "
+            "for each."
+        )
+    return data.with_duplicates_grouped() if group_duplicates else data
+
+
+def _of_preset(
+    name: str,
+    data: Modalities,
+    queries: str | Sequence[str] | None,
+) -> dict[str, Correction]:
+    """A correction that ships with modgap, where it serves these rows."""
+    correction = open_preset(name)
+    if {*data.names} != {*correction.names}:
+        raise InputValueError(
+            f"The preset {name} is for {' and '.join(correction.names)}, and the rows are "
+            f"{' and '.join(data.names)}. Name them image=PATH text=PATH."
+        )
+    asking = query_modalities(queries, data.names, correction)
+    for modality, side in (*data.sides.items(), *data.others.items()):
+        if side.dim != correction.dim_in:
+            raise InputValueError(
+                f"The preset {name} takes rows of {correction.about['model']}, "
+                f"{correction.dim_in} columns, and {modality} has {side.dim}."
+            )
+        found = recognise(correction, side, modality)
+        if found.refused:
+            raise InputValueError(f"{found.sentence} Or leave out the preset.")
+        if found.finding not in ("fits", "not judged"):
+            warnings.warn(found.sentence, RecognitionWarning, stacklevel=3)
+    return dict.fromkeys(asking, correction)
 
 
 def diagnose_each(
@@ -404,8 +463,7 @@ if __name__ == "__main__":
 _README = """\
 # What is in this folder
 
-Written by `modgap fix`. The metrics in `diagnosis*.json` are held-out; the correction here was
-refitted on all data.
+Written by `modgap fix`. {origin}
 
 | file | what it is |
 |---|---|
@@ -494,12 +552,21 @@ def readme(
             if bare
             else [("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there")]
         ),
-        ("report*.html", "the verdict and every metric, to look at in a browser"),
-        ("diagnosis*.json", "the same as JSON"),
     ]
     first = next(iter(corrections))
+    origin = of_preset(corrections[first])
+    if not origin:
+        origin = (
+            "The metrics in `diagnosis*.json` are held-out; the correction here was\n"
+            "refitted on all data."
+        )
+        listed += [
+            ("report*.html", "the verdict and every metric, to look at in a browser"),
+            ("diagnosis*.json", "the same as JSON"),
+        ]
     bank = (_NO_BANK if bare else _BANK).format(s="s" if several else "")
     return _README.format(
+        origin=origin,
         files="\n".join(f"| `{name}` | {_cell(what)} |" for name, what in listed),
         demands="\n".join(line for c in corrections.values() for line in demands(c)),
         asking=_cell(" or ".join(corrections)),

@@ -9,7 +9,7 @@ from typing import Any
 
 from modgap.core.results import spoken
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
-from modgap.corrections.wording import metric_to_rank_by
+from modgap.corrections.wording import metric_to_rank_by, of_preset
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
 
@@ -33,7 +33,7 @@ def fix_document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
         **demanded(correction),
         "code": apply_lines(correction),
         "command": "\n".join(next_commands({CORRECTION_FILE: correction})),
-        "note": where_from(diagnosis) + hubs,
+        "note": where_from(correction, diagnosis) + hubs,
         "file": CORRECTION_FILE,
         "data": (
             None if private or len(content) > _MOST_BYTES else base64.b64encode(content).decode()
@@ -85,9 +85,11 @@ def not_judged(diagnosis: Diagnosis) -> str | None:
     return None if diagnosis.verdict == "use" else NOT_JUDGED
 
 
-def where_from(diagnosis: Diagnosis) -> str:
+def where_from(correction: Correction, diagnosis: Diagnosis | None) -> str:
     """Which rows the metrics of a verdict use, and which its file was fitted on."""
-    if diagnosis.correction is diagnosis.corrections.get(str(diagnosis.recommended)):
+    if diagnosis is None:
+        return of_preset(correction)
+    if correction is diagnosis.corrections.get(str(diagnosis.recommended)):
         return "Metrics are held-out; the saved file is the correction that was evaluated."
     return "Metrics are held-out; the saved file was refitted on all data."
 

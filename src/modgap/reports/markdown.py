@@ -73,7 +73,7 @@ def _correction(diagnosis: Diagnosis, correction: Correction) -> list[str]:
     return [
         "## The correction" + (f": {label}" if label else ""),
         _code("\n".join(demands(correction))),
-        where_from(diagnosis),
+        where_from(correction, diagnosis),
         "## How to apply it",
         _code("\n".join(next_commands({CORRECTION_FILE: correction}))),
         "In Python:",
