@@ -1,12 +1,18 @@
 # Thin wrappers: each target makes what it needs. PYTHON picks the interpreter (3.11 or newer).
 PYTHON ?= python3
 VENV := .venv
+# On Windows, run make where a bash is on the path, such as that of Git.
+ifeq ($(OS),Windows_NT)
+SHELL := bash
+BIN := $(VENV)/Scripts
+else
 BIN := $(VENV)/bin
+endif
 OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-engines test-openclip fuzz lint picture browser clean
+.PHONY: demo test test-long test-engines test-openclip fuzz lint release-check picture browser clean
 .PHONY: bench bench-limits bench-growth bench-streaming bench-apps bench-gpu
 
 demo: $(VENV)/.core
@@ -35,6 +41,20 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/hadolint Dockerfile
+
+# Builds what PyPI gets, installs the wheel in an empty environment and runs its demo; TAG=v0.1.0 checks a tag, too.
+release-check: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_release.py dist $(TAG)
 
 # `make -k bench SAVE=--save` puts what is measured on file, and the pages are made of that.
 bench: bench-limits bench-growth
@@ -69,7 +89,7 @@ browser:
 	@$(BIN)/python tests/browser.py --install
 
 clean:
-	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist src/modgap/reports/page/plotly.min.js .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -86,6 +106,10 @@ $(VENV)/.test: $(VENV)/.made $(INPUTS)
 
 $(VENV)/.lint: $(VENV)/.made $(INPUTS)
 	$(PIP) -e '.[all,pretrained,test,lint]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.made $(INPUTS)
+	$(PIP) -e '.[release]'
 	@touch $@
 
 # Without constraints.txt: no torchvision loads beside the CPU wheel that it may pick.

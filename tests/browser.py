@@ -46,7 +46,8 @@ def install() -> None:
     """Install Chromium where that takes no more than asking."""
     if chromium():
         return
-    if os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get"):
+    debian = Path("/etc/debian_version").exists() and shutil.which("apt-get")
+    if debian and os.geteuid() == 0:
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for command in (
             ["apt-get", "-qq", "update"],

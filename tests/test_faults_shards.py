@@ -83,7 +83,7 @@ def worker():
     pytest.importorskip("faiss")
     made = Worker(
         "modgap.cli", "modgap.cli.show", "modgap.diagnosis", "modgap.reports", "modgap.index",
-        "modgap.engines.sharded_retrieval", "faiss", "plotly.offline", "pyarrow.parquet",
+        "modgap.engines.sharded_retrieval", "faiss", "pyarrow.parquet",
         "rich.progress", "safetensors.numpy", "sklearn.linear_model", "sklearn.metrics",
         "threadpoolctl",
     )  # fmt: skip

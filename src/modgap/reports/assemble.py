@@ -33,6 +33,7 @@ _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; "
     "img-src data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
 )
+_PAGE = resources.files("modgap.reports") / "page"
 # Letters that could end the script element or a line of JavaScript.
 _ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
@@ -71,7 +72,9 @@ def styles(live: bool = False) -> str:
 
 
 def plotly_script() -> str:
-    """Plotly's own script, from its Python package."""
+    """Plotly's own script: built into the wheel, or from its Python package in a bare checkout."""
+    if (_PAGE / "plotly.min.js").is_file():
+        return _read("plotly.min.js")
     from plotly.offline import get_plotlyjs
 
     text: str = get_plotlyjs()
@@ -101,4 +104,4 @@ def fill(template: str, **parts: str) -> str:
 
 
 def _read(name: str) -> str:
-    return (resources.files("modgap.reports") / "page" / name).read_text(encoding="utf-8")
+    return (_PAGE / name).read_text(encoding="utf-8")
