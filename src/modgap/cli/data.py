@@ -10,6 +10,7 @@ from modgap.cli.named import by_name, groups_by_name, named_paths, two_names
 from modgap.cli.options import refuse
 
 if TYPE_CHECKING:
+    from modgap.io import Embeddings
     from modgap.io import Modalities as Data
 else:  # it takes longer to load than help takes to print
     Data = Any
@@ -78,6 +79,19 @@ def open_data(
         asked = by_name(query_rows, "--query-rows", "NAME=PATH")
         data = open_queries(data, asked, by_name(query_groups, "--query-groups", "NAME=GROUPS"))
     return data
+
+
+def open_added(paths: list[str], column: list[str] | None) -> dict[str, Embeddings]:
+    """The rows of modalities that are added to a correction, by name."""
+    from modgap.io import open_embeddings
+
+    named = by_name(paths, "--extend", "NAME=PATH, such as audio=audio.npy")
+    refuse(not named, "Give the rows to add as NAME=PATH, such as audio=audio.npy.")
+    columns = by_name(column, "--column", "NAME=COLUMN")
+    return {
+        name: open_embeddings(path, column=columns.get(name), modality=name)
+        for name, path in named.items()
+    }
 
 
 def with_documents(data: Data, documents: list[str] | None) -> Data:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from modgap.cli import options
 from modgap.cli.data import Data, open_bank
+from modgap.cli.kept_inputs import check_outputs
 from modgap.cli.named import by_name
+from modgap.cli.outputs import check_file
 from modgap.cli.takes_data import takes_data
+
+if TYPE_CHECKING:
+    from modgap.io import Embeddings
 
 # How much of the hubness is subtracted where a bank is given and nothing else is said.
 HUBS = 0.5
 
 
-@takes_data(writes="file")
+@takes_data(adds="extend")
 def fit(
     data: Data,
-    method: str = "calibrate",
-    output: Path = Path("correction.safetensors"),
+    method: str | None = None,
+    output: Path | None = None,
+    extend: Path | None = None,
     parameter: list[str] | None = None,
     queries: options.Queries = None,
     metric: options.MetricOption = "cosine",
@@ -32,8 +40,25 @@ def fit(
     correction-image.safetensors, unless one serves both. With --bank, or --set hubs=0.5, documents
     that come up for everything are marked down; modgap diagnose says whether that helps.
 
+    With --extend, a correction gets a map for one more modality; those that are there stay as they
+    are, and so do documents that were corrected.
+
     Example: modgap fit image.npy text.npy -o correction.safetensors
+
+    Example: modgap fit --extend correction.safetensors audio=audio.npy -o extended.safetensors
     """
+    output = output or Path("correction.safetensors" if extend is None else "extended.safetensors")
+    check_file(output)
+    if extend is not None:
+        own = {
+            "method": method, "set": parameter, "queries": queries, "bank": bank, "model": model,
+            "partial": partial, "engine": None if engine == "local" else engine,
+            "metric": None if metric == "cosine" else metric,
+        }  # fmt: skip
+        for option, value in own.items():
+            options.refuse(value, f"--{option} belongs to a fit; --extend keeps what was fitted.")
+        _extend(cast("Mapping[str, Embeddings]", data), extend, output)
+        return
     from modgap.cli.show import say, steps
     from modgap.corrections import (
         Correction,
@@ -50,9 +75,9 @@ def fit(
     data = data if partial is None else data.with_partial(partial)
     given = by_name(parameter, "--set", "NAME=VALUE, such as amount=0.3")
     settings = {name: _number(text) for name, text in given.items()}
-    if bank is not None and method == "calibrate":
+    if bank is not None and method in (None, "calibrate"):
         settings.setdefault("hubs", HUBS)
-    corrector = make_corrector(method, settings)
+    corrector = make_corrector(method or "calibrate", settings)
     data = spread(data, engine)
     asking = query_modalities(queries, data.names)[::-1] if corrector.serves_one or queries else ()
     made: dict[str, Correction] = {}
@@ -70,6 +95,29 @@ def fit(
     commands = next_commands(written, str(output.parent), sides=data.sides)
     for place, command in enumerate(commands):
         say(f"  {'next' if place == 0 else '':9}  {command}")
+
+
+def _extend(added: Mapping[str, Embeddings], path: Path, output: Path) -> None:
+    """Add modalities to a correction, or to those of a folder, and write them."""
+    from modgap.cli.show import say, steps
+    from modgap.corrections import (
+        Correction,
+        demands,
+        extend,
+        load_corrections,
+        save_corrections,
+    )
+    from modgap.corrections.wording import extension_lines
+
+    check_outputs({"output": output, "extend": path})
+    found = load_corrections(path)
+    with steps() as step:
+        made = {id(one): extend(one, added, progress=step) for one in {*found.values()}}
+    files = save_corrections({name: made[id(one)] for name, one in found.items()}, output)
+    for file in files:
+        correction = Correction.load(file)
+        say(f"wrote {file}")
+        say("\n".join([*demands(correction), *extension_lines(str(file), correction, added)]))
 
 
 def _number(text: str) -> float | str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
-from modgap.cli.data import open_data
-from modgap.cli.described import described
+from modgap.cli.data import open_added, open_data
+from modgap.cli.described import dashed, described
 from modgap.cli.outputs import check_file, check_folder
 from modgap.core.checks import InputValueError
 
@@ -17,20 +17,28 @@ def takes_data(
     *,
     writes: Literal["file", "folder"] | None = None,
     unless: str | None = None,
+    adds: str | None = None,
     needs_matches: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose first argument is ``data`` takes paths and the options of the data instead.
 
     They are those of ``open_data``: the paths come first, the options last. Where the command
     writes to its ``output``, that place is checked before anything is read. ``unless`` names an
-    option that brings data of its own: with it, there are no paths, and ``data`` is None. Where
-    nothing tells which rows match, the command says so, unless it refuses them (``needs_matches``).
+    option that brings data of its own: with it, there are no paths, and ``data`` is None. ``adds``
+    names one with which the data are rows by name, of one modality or several. Where nothing tells
+    which rows match, the command says so, unless it refuses them (``needs_matches``).
     """
-    return functools.partial(_with_data, writes=writes, unless=unless, says=not needs_matches)
+    return functools.partial(
+        _with_data, writes=writes, unless=unless, adds=adds, says=not needs_matches
+    )
 
 
 def _with_data(
-    command: Callable[..., None], writes: str | None, unless: str | None, says: bool
+    command: Callable[..., None],
+    writes: str | None,
+    unless: str | None,
+    adds: str | None,
+    says: bool,
 ) -> Callable[..., None]:
     opening = dict(inspect.signature(described(open_data, "data")).parameters)
     if unless is not None:
@@ -47,12 +55,16 @@ def _with_data(
 
         if writes == "folder" and given["output"] is not None:
             check_folder(given["output"])
-        if writes == "file":
+        if writes == "file" and given["output"] is not None:
             check_file(given["output"])
         described = {name: given.pop(name) for name in opening}
         if unless is not None and given[unless] is not None:
             _check_alone(unless, described, opening)
             command(None, **given)
+            return
+        if adds is not None and given[adds] is not None:
+            _check_alone(adds, described, opening, {"paths", "column"})
+            command(open_added(described["paths"], described["column"]), **given)
             return
         if not described["paths"]:
             raise InputValueError(f"Give the PATH of the data, or --{unless}.")
@@ -67,10 +79,14 @@ def _with_data(
 
 
 def _check_alone(
-    option: str, described: Mapping[str, Any], opening: Mapping[str, inspect.Parameter]
+    option: str,
+    described: Mapping[str, Any],
+    opening: Mapping[str, inspect.Parameter],
+    taken: Collection[str] = (),
 ) -> None:
-    """Refuse paths and options of the data beside an option that brings its own."""
+    """Refuse paths and options of the data beside an option that does not take them."""
     for name, value in described.items():
-        if (value or None) != (opening[name].default or None):
-            what = value[0] if name == "paths" else f"--{name.replace('_', '-')}"
-            raise InputValueError(f"--{option} brings its own data, so {what} cannot be given.")
+        if name not in taken and (value or None) != (opening[name].default or None):
+            what = value[0] if name == "paths" else dashed(name)
+            why = "takes rows as NAME=PATH" if taken else "brings its own data"
+            raise InputValueError(f"--{option} {why}, so {what} cannot be given.")

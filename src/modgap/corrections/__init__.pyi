@@ -13,6 +13,7 @@ from .check import check_corrector
 from .correction import METRICS, Correction, FittedRows, Metric, Role, query_modalities
 from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
 from .expected_wrong import ExpectedWrong
+from .extending import extend
 from .files import (
     correction_file_name,
     file_safe,
@@ -77,6 +78,7 @@ __all__ = [
     "correction_file_name",
     "demands",
     "demands_by_topic",
+    "extend",
     "file_safe",
     "in_one_sentence",
     "label",

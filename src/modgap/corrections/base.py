@@ -139,7 +139,7 @@ class Corrector(BaseEstimator, ABC):
         self._ask(queries, data.names)
         keys = dict(zip(data.names, side_keys(data.names), strict=True))
         self.asking_moments_ = {
-            keys[name]: _used(side.moments(f"{name} queries", say, **_wanted(unit)), unit)
+            keys[name]: used_moments(side, f"{name} queries", unit, say)
             for name, side in data.asking.items()
         }
         if len(data.names) == 2:
@@ -210,6 +210,24 @@ class Corrector(BaseEstimator, ABC):
     def serves_one(self) -> bool:
         """Whether the maps serve the queries of one modality only."""
         return False
+
+    @property
+    def needs_query_covariance(self) -> bool:
+        """Whether the map of a modality depends on how the queries spread."""
+        return False
+
+    def why_closed(self) -> str:
+        """Why no modality can be added to what it fitted; empty where one can."""
+        return "" if self.takes_many else "it works on two modalities"
+
+    def maps_beside(
+        self, asking: Mapping[str, RowMoments], sides: Mapping[str, RowMoments]
+    ) -> dict[tuple[str, str], Affine]:
+        """The maps of further modalities; ``asking`` are the queries, where these matter."""
+        self.asking_ = next(iter(asking), None)
+        self.asking_moments_ = {}
+        maps = self._maps_of({**asking, **sides})
+        return {key: affine for key, affine in maps.items() if key[0] in sides}
 
     def _ask(self, queries: str | None, names: Sequence[str]) -> None:
         asking = query_modalities(queries, names) if self.serves_one or queries else ()
@@ -354,6 +372,9 @@ class Corrector(BaseEstimator, ABC):
         """The correction of maps and moments whose keys are called ``names``."""
         named = dict(zip(sides, names, strict=True))
         rows = {named[side]: moments for side, moments in sides.items()}
+        asked = {named[side]: moments for side, moments in self.asking_moments_.items()}
+        asking = None if self.asking_ is None else named[self.asking_]
+        spreads = {asking} if self.needs_query_covariance and asking else set()
         check_maps(maps.values())
         self.correction_ = unchecked(
             Correction,
@@ -372,11 +393,9 @@ class Corrector(BaseEstimator, ABC):
                 "model": model,
                 "means_sha256": hash_of_means(rows.values()),
             },
-            queries=tuple(names) if self.asking_ is None else (named[self.asking_],),
-            fitted=FittedRows.of_each(rows),
-            fitted_queries=FittedRows.of_each(
-                {named[side]: moments for side, moments in self.asking_moments_.items()}
-            ),
+            queries=tuple(names) if asking is None else (asking,),
+            fitted=FittedRows.of_each(rows, spreads - {*asked}),
+            fitted_queries=FittedRows.of_each(asked, spreads),
         )
         self.n_features_in_ = self.correction_.dim_in
 
@@ -401,6 +420,11 @@ def _check_one_space(data: Modalities) -> None:
         check_same_space(some[first], some[name], (first, name))
 
 
+def used_moments(side: Embeddings, name: str, unit: bool, say: Progress) -> RowMoments:
+    """Moments of rows at unit length, or as given."""
+    return _used(side.moments(name, say, **_wanted(unit)), unit)
+
+
 def _used(moments: Moments, unit: bool) -> RowMoments:
     return moments.unit_rows() if unit else moments.given
 
@@ -409,7 +433,7 @@ def _sides(moments: PairMoments) -> dict[str, RowMoments]:
     return {"x": moments.x.given, "y": moments.y.given}
 
 
-def hash_of_means(sides: Iterable[RowMoments]) -> str:
+def hash_of_means(sides: Iterable[RowMoments | FittedRows]) -> str:
     """Tells whether two corrections were fitted on the same rows, to six digits."""
     digest = hashlib.sha256()
     for side in sides:

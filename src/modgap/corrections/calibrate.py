@@ -88,6 +88,15 @@ class Calibrate(Corrector):
         """Whether hubs are subtracted, which takes a bank of queries."""
         return bool(self.hubs)
 
+    @property
+    def needs_query_covariance(self) -> bool:
+        """Whether the map of a modality depends on how the queries spread: in the single form."""
+        return self.form == "single"
+
+    def why_closed(self) -> str:
+        """Why no modality can be added to what it fitted; empty where one can."""
+        return "" if self.serves_one else f"form={self.form!r} depends on all modalities that ask"
+
     def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
         if self.hubs and bank is not None:
             check_bank(self.correction_, bank, data)

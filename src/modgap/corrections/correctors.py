@@ -45,6 +45,10 @@ class OriginShift(Corrector):
         check_finite(self.amount, "amount")
         check_choice(self.move, "move", ("x", "y", "both"))
 
+    def why_closed(self) -> str:
+        """Why no modality can be added to what it fitted; empty where one can."""
+        return "" if self.move == "both" else f"move={self.move!r} moves one of two modalities"
+
     def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
         if self.move != "both" and self.move not in sides:
             raise InputValueError(

@@ -109,4 +109,4 @@ def list_of_batches(
             first += len(rows)
 
     # Where nobody knows which documents are a query's own, some may be its matches.
-    return list_background(hubs, mapped(), may_match=hubs.keys is None)
+    return list_background(hubs, mapped(), may_match=hubs.keys is None or keys is None)

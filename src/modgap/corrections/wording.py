@@ -70,6 +70,8 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
             nearest = f"the mean score of the {hubs.neighbours} nearest"
             said = f"less {hubs.weight:g} of {nearest}, by {held}"
         more = {"hubs": said + ("" if hubs.bank is not None else ", removed")}
+    if later := correction.about.get("not_judged"):
+        more["not judged"] = f"{_listed(later)}, added later"
     return {
         "columns": f"{correction.dim_in} before, {correction.dim_out} after",
         "documents": documents,
@@ -168,6 +170,36 @@ def next_commands(
         *commands,
         *query_commands(files, folder).values(),
         *_index_commands(files, folder, sides).values(),
+    ]
+
+
+def extension_lines(
+    path: str, correction: Correction, sides: Mapping[str, Embeddings]
+) -> list[str]:
+    """What to do with modalities that were added to a correction, and what was not judged.
+
+    Parameters
+    ----------
+    path : str
+        Where the correction is.
+    correction : Correction
+        The extended one.
+    sides : mapping of names to Embeddings
+        The rows that were added.
+    """
+    held = _document_files([*sides], sides)
+    every = [f"{name}={name}.npy" for name in correction.names]
+    judge = _modgap("evaluate", *every, "--correction", path)
+    asking, added = _listed(correction.queries), _listed([*sides])
+    commands = [
+        _modgap("apply", path, file, "--modality", name, "-o", f"{file_safe(name)}-documents.npy")
+        for name, file in held.items()
+    ]
+    return [
+        "  the maps that were there, and the documents they made, stay as they are",
+        f"  not judged: whether {asking} queries find the right {added} documents, and whether "
+        f"their rows are of the same model. With rows that match: {judge}",
+        *(f"  {'next' if place == 0 else '':9}  {one}" for place, one in enumerate(commands)),
     ]
 
 
@@ -364,7 +396,7 @@ def _steps(affine: Affine) -> str:
     return ", ".join(steps)
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 

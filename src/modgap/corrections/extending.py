@@ -1,0 +1,139 @@
+"""One more modality for a correction that is there: none of its maps changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from modgap.core.checks import Array, InputValueError, check_modalities
+from modgap.core.results import Progress, silent
+from modgap.core.text import same_text
+from modgap.corrections.background import Background, check_list_size
+from modgap.corrections.base import Corrector, hash_of_means, used_moments
+from modgap.corrections.correction import Correction, FittedRows
+from modgap.corrections.expected_wrong import list_of_batches
+from modgap.corrections.list_background import ListBackground
+from modgap.corrections.registry import METHODS, make_corrector
+from modgap.corrections.wording import label
+from modgap.io import Embeddings
+from modgap.io.group_keys import document_keys
+from modgap.moments import RowMoments
+
+_ALL_AT_ONCE = "Fit all at once: modgap fit image=image.npy text=text.npy audio=audio.npy"
+
+
+def extend(
+    correction: Correction,
+    rows: Mapping[str, Array | Embeddings],
+    *,
+    progress: Progress | None = None,
+) -> Correction:
+    """The correction with a map for one more modality, or for several.
+
+    The maps that are there stay as they are, and so do documents that were corrected. The new maps
+    are those of a fit on all modalities at once, for the queries that the correction serves;
+    queries of a new modality are served where the correction serves those of all.
+
+    ``Calibrate``, ``ExpectedWrong``, ``Center``, ``OriginShift`` and ``Whiten`` can be extended.
+    Nothing is judged: whether queries find the right documents of the new modality takes pairs
+    (``evaluate_correction``), and whether its rows are of the same model cannot be seen.
+
+    Parameters
+    ----------
+    correction : Correction
+        One that a corrector fitted.
+    rows : mapping of str to (n, d) arrays or Embeddings
+        The documents of each new modality, as the model of the correction gives them.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+
+    >>> from modgap.corrections import Center
+    >>> rng = np.random.default_rng(0)
+    >>> fitted = Center().fit(*rng.normal(size=(2, 30, 4))).correction_
+    >>> extend(fitted, {"audio": rng.normal(size=(30, 4))}).names
+    ('image', 'text', 'audio')
+    """
+    corrector = _corrector_of(correction)
+    sides = {same_text(name): Embeddings.of(side, name) for name, side in rows.items()}
+    for name, side in sides.items():
+        if name in correction.names:
+            raise InputValueError(
+                f"The correction has a map for {name} already. Give these rows another name, or "
+                "fit all modalities anew."
+            )
+        if side.dim != correction.dim_in:
+            raise InputValueError(
+                f"The correction is for rows of {correction.dim_in} columns, and {name} has "
+                f"{side.dim}. Embed it with the model of the other modalities."
+            )
+    names = check_modalities((*correction.names, *sides))
+    if correction.hubs is not None:
+        correction.hubs.check_bank()
+    unit, say = correction.about["rows"] == "unit", progress or silent
+    found = {name: used_moments(side, name, unit, say) for name, side in sides.items()}
+    maps = corrector.maps_beside(_rows_that_ask(correction, corrector), found)
+    fitted = {**correction.fitted, **FittedRows.of_each(found)}
+    about = {
+        **correction.about,
+        "fitted_on": {name: rows.n for name, rows in fitted.items()},
+        "means_sha256": hash_of_means(fitted.values()),
+        "not_judged": [*correction.about.get("not_judged", ()), *sides],
+    }
+    extended = replace(
+        correction,
+        names=names,
+        maps={**correction.maps, **{key: replace(m, normalise=unit) for key, m in maps.items()}},
+        queries=correction.queries if corrector.serves_one else names,
+        fitted=fitted,
+        about=about,
+        background=None,
+    )
+    if correction.background is None:
+        return extended
+    lists = {name: _list_of(extended, name, side) for name, side in sides.items()}
+    return replace(extended, background=Background({**correction.background.lists, **lists}))
+
+
+def _corrector_of(correction: Correction) -> Corrector:
+    """The corrector that made it, unfitted; refused where it has no place for another modality."""
+    about = correction.about
+    if about.get("method") not in METHODS or not correction.fitted:
+        raise InputValueError(
+            f"This correction ({label(correction)}) does not say how it was fitted, so no modality "
+            f"can be added. {_ALL_AT_ONCE}."
+        )
+    corrector = make_corrector(about["method"], about["parameters"])
+    if reason := corrector.why_closed():
+        raise InputValueError(
+            f"No modality can be added to {corrector.label}: {reason}. {_ALL_AT_ONCE} --method "
+            "expected-wrong."
+        )
+    return corrector
+
+
+def _rows_that_ask(correction: Correction, corrector: Corrector) -> dict[str, RowMoments]:
+    """Moments of the queries, where maps depend on them."""
+    if not corrector.needs_query_covariance:
+        return {}
+    (name,) = correction.queries
+    rows = correction.fitted_queries.get(name, correction.fitted[name])
+    if rows.covariance is None:
+        raise InputValueError(
+            f"This correction does not keep the covariance of its {name} queries, which a further "
+            "modality takes. Fit it again."
+        )
+    return {name: RowMoments(rows.n, rows.mean, rows.n * rows.covariance)}
+
+
+def _list_of(correction: Correction, name: str, side: Embeddings) -> ListBackground:
+    """What the bank finds in the documents of a new modality."""
+    hubs, keys = correction.hubs, None
+    assert hubs is not None
+    check_list_size(side.n_rows, name)
+    if hubs.keys is not None and hubs.keyed_by in ("id", "group"):
+        keys = document_keys(side, name, hubs.keyed_by)
+        # Where no id is a query's, nobody knows which documents are its matches.
+        keys = None if keys is None or not np.any(np.isin(keys, hubs.keys)) else keys
+    return list_of_batches(correction, name, side.batches(), keys)
