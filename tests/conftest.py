@@ -76,6 +76,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without the published embeddings, tests that need them are skipped."""
+    if len(EMBEDDINGS) < 2 and item.get_closest_marker("published"):
+        pytest.skip(f"the published embeddings are not at {PUBLISHED}")
+
+
 @pytest.fixture(scope="session")
 def browser():
     """One Chromium for all tests: each takes a context of it."""
