@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HUBS = 0.5
 
 
-@takes_data(adds="extend")
+@takes_data(writes="file", adds="extend")
 def fit(
     data: Data,
     method: str | None = None,
@@ -47,8 +47,9 @@ def fit(
 
     Example: modgap fit --extend correction.safetensors audio=audio.npy -o extended.safetensors
     """
-    output = output or Path("correction.safetensors" if extend is None else "extended.safetensors")
-    check_file(output)
+    if output is None:
+        output = Path("correction.safetensors" if extend is None else "extended.safetensors")
+        check_file(output)
     if extend is not None:
         own = {
             "method": method, "set": parameter, "queries": queries, "bank": bank, "model": model,
