@@ -81,7 +81,7 @@ def test_an_interrupted_diagnose_writes_nothing(files, tmp_path, monkeypatch):
 
         yield step
 
-    monkeypatch.setattr("modgap.cli.show.steps", interrupting)
+    monkeypatch.setattr("modgap.cli.progress.steps", interrupting)
     ran = modgap(
         "diagnose", files / "image.npy", files / "text.npy", "--no-umap", "-o", tmp_path / "out"
     )  # fmt: skip

@@ -110,7 +110,7 @@ def test_labels_may_be_names_with_a_list_of_classes(files, swept):
 
 
 def test_a_model_and_pictures_by_class(folder, model, monkeypatch):
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: model)
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: model)
     write(folder / "red" / "broken.png", b"no picture")
     ran = succeed("task", "zero_shot", "--model", "hf:any", "--data", folder, "--template",
                  "itap of a {}.", "--template", "a origami {}.", "--json")  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch):
     ran = succeed("task", "linear_probe", files / "image.npy", "--labels", files / "labels.npy",
                  "--text", files / "classes.npy", "--train-share", 0.6, "--json")  # fmt: skip
     assert (ran.json["n_train"], ran.json["n_items"]) == (144, 96)
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: model)
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: model)
     by_model = succeed("task", "linear_probe", "--model", "hf:any", "--data", folder, "--json")
     assert by_model.json["n_train"] == 15
     for split in ("train", "test"):
@@ -166,7 +166,7 @@ def test_labels_beyond_the_classes_are_one_sentence(files):
 def test_a_model_whose_rows_are_not_finite_is_refused(folder, monkeypatch):
     broken = CallableModel(images=lambda images: np.full((len(images), 2), np.nan),
                            texts=lambda texts: np.ones((len(texts), 2)))  # fmt: skip
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: broken)
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: broken)
     said = refuse("task", "zero_shot", "--model", "hf:any", "--data", folder)
     assert "NaN" in said
 

@@ -78,7 +78,7 @@ def test_other_words_are_swept_and_shown_as_the_paper_does(questions):
 
 
 def test_questions_of_aokvqa_with_a_model(tmp_path, monkeypatch):
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: word_model())
     write_aokvqa(tmp_path, [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 1])
     words = ("task", "multiple_choice", "--model", "hf:any", "--data", tmp_path, "--json")
     ran = succeed(*words)
@@ -106,7 +106,7 @@ def test_pair_matching_from_rows_and_from_a_model(tmp_path, monkeypatch):
     by_image = modgap(*rows, "--asking", "image")
     hits = pair_matching_task(X, Y, asking="image").score().outcomes
     assert by_image.json["raw"]["value"]["value"] == pytest.approx(hits.mean())
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: word_model())
     data = write_mmvp(tmp_path / "mmvp")
     ran = succeed("task", "pair_matching", "--model", "hf:any", "--data", data, "--json")
     assert ran.json["raw"]["parts"] == {"Color": 0.0, "Orientation": 0.5}
@@ -130,7 +130,7 @@ def test_denigration_from_rows_and_from_a_model(tmp_path, monkeypatch):
     assert len(ran.json["published"]) == 28
     assert "non-human" in modgap(*rows).out
     assert modgap("task", "denigration", "--prompts").out.splitlines() == PROMPTS
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: prompt_model())
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: prompt_model())
     thief = PROMPTS.index("a photo of a thief")
     data = write_fairface(tmp_path / "faces", [0, 0, thief, 0], ["White"] * 2 + ["Indian"] * 2)
     ran = succeed("task", "denigration", "--model", "hf:any", "--data", data, "--json")
@@ -175,7 +175,7 @@ def test_conformity_is_swept_where_the_other_modality_is_given(made):
 
 
 def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("modgap.cli.task_run.opened", lambda name, device: word_model())
+    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: word_model())
     for k, shown in enumerate((0, 1, 2, 3, 4)):
         write(tmp_path / "real" / f"{k}.png", picture(shown))
         write(tmp_path / "made" / f"{k}.png", picture(0))

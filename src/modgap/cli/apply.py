@@ -42,7 +42,8 @@ def apply(
         tidy_when_terminated,
         write_without_bank,
     )
-    from modgap.cli.show import say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
     from modgap.core.checks import check_choice
     from modgap.corrections.files import corrections_to_apply
     from modgap.corrections.wording import document_notes, drop_column_command

@@ -25,7 +25,8 @@ def demo(
     """
     from modgap.cli.diagnose import print_diagnosis
     from modgap.cli.outputs import check_folder
-    from modgap.cli.show import out, print_json, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, say
     from modgap.core.results import document
     from modgap.datasets import load_digits
     from modgap.diagnosis import diagnose

@@ -45,7 +45,8 @@ def diagnose(
 
     Example: modgap diagnose image.npy text.npy -o out
     """
-    from modgap.cli.show import print_json, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import print_json, say
     from modgap.core.results import document
     from modgap.corrections import next_commands, query_modalities
     from modgap.diagnosis.fixing import diagnose_each

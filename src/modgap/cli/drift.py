@@ -29,7 +29,8 @@ def drift(
 
     modgap drift "text=captions.npy" "text queries=log.npy" --fail-on-drift
     """  # fmt: skip
-    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, print_table
     from modgap.core.results import document
     from modgap.drift import detect_drift
 

@@ -32,7 +32,8 @@ def embed(
     Example: modgap embed hf:openai/clip-vit-base-patch32 photos -o rows
     """
     from modgap.cli.outputs import check_folder, tidy_when_terminated
-    from modgap.cli.show import out, print_json, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, say
     from modgap.core.results import document
     from modgap.corrections.wording import embedded_commands
     from modgap.embed import embed as run

@@ -46,7 +46,8 @@ def evaluate(
 
     Example: modgap evaluate image.npy text.npy --correction correction.safetensors
     """
-    from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, print_table, say
     from modgap.core.results import document, spoken
     from modgap.corrections import query_modalities
     from modgap.corrections.files import load_correction

@@ -16,9 +16,6 @@ from modgap.cli.takes_data import takes_data
 if TYPE_CHECKING:
     from modgap.io import Embeddings
 
-# How much of the hubness is subtracted where a bank is given and nothing else is said.
-HUBS = 0.5
-
 
 @takes_data(writes="file", adds="extend")
 def fit(
@@ -60,69 +57,41 @@ def fit(
             options.refuse(value, f"--{option} belongs to a fit; --extend keeps what was fitted.")
         _extend(cast("Mapping[str, Embeddings]", data), extend, output)
         return
-    from modgap.cli.show import say, steps
-    from modgap.corrections import (
-        Correction,
-        demands,
-        make_corrector,
-        next_commands,
-        query_modalities,
-        row_length,
-        save_corrections,
-    )
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
+    from modgap.corrections import Correction, row_length, save_corrections
+    from modgap.corrections.base import fit_each
+    from modgap.corrections.registry import corrector_of_words
+    from modgap.corrections.wording import fit_lines
     from modgap.engines import spread
 
     options.refuse_here_only(engine, partial=partial)
     data = data if partial is None else data.with_partial(partial)
-    given = by_name(parameter, "--set", "NAME=VALUE, such as amount=0.3")
-    settings = {name: _number(text) for name, text in given.items()}
-    if bank is not None and method in (None, "calibrate"):
-        settings.setdefault("hubs", HUBS)
-    corrector = make_corrector(method or "calibrate", settings)
+    words = by_name(parameter, "--set", "NAME=VALUE, such as amount=0.3")
+    corrector = corrector_of_words(method, words, has_bank=bank is not None)
     data = spread(data, engine)
-    asking = query_modalities(queries, data.names)[::-1] if corrector.serves_one or queries else ()
-    made: dict[str, Correction] = {}
     with steps() as step:
-        for name in asking if corrector.serves_one else [None]:
-            corrector.fit(
-                data, queries=name, bank=open_bank(bank), rows=row_length(metric), model=model,
-                progress=step,
-            )  # fmt: skip
-            made |= dict.fromkeys(corrector.correction_.queries, corrector.correction_)
+        made = fit_each(
+            corrector, data, queries, bank=open_bank(bank), rows=row_length(metric), model=model,
+            progress=step,
+        )  # fmt: skip
     written = {str(path): Correction.load(path) for path in save_corrections(made, output)}
-    for path, correction in written.items():
-        say(f"wrote {path}")
-        say("\n".join(demands(correction)))
-    commands = next_commands(written, str(output.parent), sides=data.sides)
-    for place, command in enumerate(commands):
-        say(f"  {'next' if place == 0 else '':9}  {command}")
+    say("\n".join(fit_lines(written, str(output.parent), sides=data.sides)))
 
 
 def _extend(added: Mapping[str, Embeddings], path: Path, output: Path) -> None:
     """Add modalities to a correction, or to those of a folder, and write them."""
-    from modgap.cli.show import say, steps
-    from modgap.corrections import (
-        Correction,
-        demands,
-        extend,
-        load_corrections,
-        save_corrections,
-    )
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
+    from modgap.corrections import Correction, demands, load_corrections, save_corrections
+    from modgap.corrections.extending import extend_each
     from modgap.corrections.wording import extension_lines
 
     check_outputs({"output": output, "extend": path})
     found = load_corrections(path)
     with steps() as step:
-        made = {id(one): extend(one, added, progress=step) for one in {*found.values()}}
-    files = save_corrections({name: made[id(one)] for name, one in found.items()}, output)
-    for file in files:
+        made = extend_each(found, added, progress=step)
+    for file in save_corrections(made, output):
         correction = Correction.load(file)
         say(f"wrote {file}")
         say("\n".join([*demands(correction), *extension_lines(str(file), correction, added)]))
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text

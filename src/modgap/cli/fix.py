@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modgap.cli import options
 from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
-from modgap.core.checks import InputValueError
+from modgap.core.checks import InputValueError, MissingExtraError
 
 if TYPE_CHECKING:
     from modgap.io import Modalities
@@ -47,12 +46,11 @@ def fix(
     """
     from modgap.cli.diagnose import print_diagnosis
     from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import out, print_json, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, say
     from modgap.core.results import document
-    from modgap.corrections import load_corrections
-    from modgap.corrections.wording import text_search_command
     from modgap.diagnosis import fix as run
-    from modgap.diagnosis.fixing import build_indexes
+    from modgap.diagnosis.fixing import build_indexes, index_lines
     from modgap.reports.fix import fitted_on, where_from
     from modgap.reports.rows import with_images
 
@@ -89,15 +87,14 @@ def fix(
         say(f"wrote {path}")
     if data is None or not result.corrections:
         return
-    if find_spec("faiss") is None:
-        say("modgap: for an index of all documents: pip install 'modgap[faiss]'")
+    try:
+        with steps() as step:
+            built = build_indexes(source, result.corrections, output, step)
+    except MissingExtraError as missing:
+        say(f"modgap: no index of all documents: {missing}")
         return
-    with steps() as step:
-        built = build_indexes(source, result.corrections, output, step)
-    for place, correction_path in built.items():
-        say(f"wrote {place}")
-        if "text" in load_corrections(correction_path):
-            say(f"next: {text_search_command(str(place), str(correction_path))}")
+    for line in index_lines(built):
+        say(line)
 
 
 def _embedded(
@@ -105,7 +102,8 @@ def _embedded(
 ) -> Modalities:
     """Images and captions, embedded beside the output; a run that was stopped goes on."""
     from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
     from modgap.diagnosis.fixing import beside, check_replaceable
     from modgap.embed import embed
     from modgap.embed.folder import check_captioned

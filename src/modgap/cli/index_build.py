@@ -43,7 +43,8 @@ def build(
     Add --factory HNSW32,Flat (FAISS) or --ef-search 64 (the others) for graphs.
     """
     from modgap.cli.outputs import check_file, write_without_bank
-    from modgap.cli.show import say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
     from modgap.corrections import load_corrections
     from modgap.corrections.wording import search_lines
     from modgap.index import add_column, open_documents, open_index

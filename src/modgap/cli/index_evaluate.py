@@ -30,7 +30,8 @@ def evaluate(
 
     Example: modgap index evaluate both.faiss correction.safetensors image=image.npy text=text.npy
     """
-    from modgap.cli.show import print_result, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import print_result
     from modgap.corrections import load_corrections
     from modgap.index import evaluate_index, open_documents, open_index
 

@@ -18,7 +18,8 @@ def manifest(
     Example: modgap manifest embeddings
     """
     from modgap.cli.outputs import check_file, tidy_when_terminated
-    from modgap.cli.show import out, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out
     from modgap.io import write_manifest
     from modgap.io.manifest import kept_manifest, manifest_place
 

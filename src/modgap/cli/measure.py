@@ -26,7 +26,8 @@ def measure(
 
     More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
-    from modgap.cli.show import out, print_json, print_table, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, print_table, say
     from modgap.core.results import document
     from modgap.drift import save_streams, streams_of
     from modgap.engines import spread

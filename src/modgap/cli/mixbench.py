@@ -19,7 +19,8 @@ def mixbench(
 
     Example: modgap mixbench MixBench25
     """
-    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, print_table
     from modgap.core.results import document
     from modgap.reproduce.mixbench import evaluate_mixbench
 

@@ -36,7 +36,8 @@ def report(
 
     Example: modgap report image.npy text.npy -o report.html
     """
-    from modgap.cli.show import out, print_json, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, say
     from modgap.reports import report as run
     from modgap.reports.rows import with_images
 

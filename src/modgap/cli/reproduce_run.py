@@ -9,7 +9,8 @@ from typing import Any
 
 from modgap.cli.named import by_name
 from modgap.cli.outputs import tidy_when_terminated
-from modgap.cli.show import out, print_json, print_table, say, steps
+from modgap.cli.progress import steps
+from modgap.cli.show import out, print_json, print_table, say
 from modgap.core.results import document
 from modgap.reproduce import Entry, EntryReport, Setting, reproduce
 from modgap.reproduce.listing import LISTING, list_document, list_line, list_rows

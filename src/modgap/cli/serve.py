@@ -39,7 +39,8 @@ def serve(
     Example: modgap serve image.npy text.npy
     """
     from modgap.cli.outputs import tidy_when_terminated
-    from modgap.cli.show import say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import say
     from modgap.reports.rows import with_images
     from modgap.serve import server
 

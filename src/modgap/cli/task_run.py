@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,16 @@ from modgap.cli.outputs import check_folder
 
 if TYPE_CHECKING:
     from modgap.core.results import Progress
-    from modgap.embed import Model
     from modgap.tasks import TaskSweep
     from modgap.tasks.command import TaskCommand
 
 
 def run_task(declared: TaskCommand, given: SimpleNamespace) -> None:
     """Run a task with what the command line gave, and print and write what came out."""
-    from modgap.cli.show import out, print_json, print_table, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import out, print_json, print_table, say
     from modgap.core.results import document
+    from modgap.reports.task_files import write_task
 
     if (lines := declared.lines(given)) is not None:
         typer.echo("\n".join(lines))
@@ -44,7 +44,8 @@ def run_task(declared: TaskCommand, given: SimpleNamespace) -> None:
     else:
         found = document("task", sweep, seed=given.seed, **about)
     if given.output is not None:
-        _write(found, ready.result, sweep, given.output)
+        for line in write_task(found, ready.result, sweep, given.output):
+            say(line)
     if given.as_json:
         print_json(found)
         return
@@ -64,23 +65,15 @@ def _inputs(
     if declared.takes_files(given):
         return declared.read(given), {}
     from modgap.cli.show import say
+    from modgap.embed import open_model
 
     data = declared.open(given)
     settings = {name: getattr(given, name) for name in ("batch_size", *declared.settings)}
-    model = opened(given.model, given.device)
+    model = open_model(given.model, device=given.device)
     found = declared.embed(model, data, **settings, progress=step)
     if found.skipped:
-        first = "; ".join(f"{name} ({why})" for name, why in list(found.skipped.items())[:3])
-        n_skipped, n_items = len(found.skipped), found.n_items
-        say(f"modgap: {n_skipped:,} of {n_items:,} items cannot be used: {first}")
+        say(f"modgap: {found.skipped_sentence()}")
     return found.inputs, {"model": given.model, "data": str(given.data), **found.about}
-
-
-def opened(model: str, device: str | None) -> Model:
-    """The model of a name."""
-    from modgap.embed import open_model
-
-    return open_model(model, device=device)
 
 
 def _show(sweep: TaskSweep) -> None:
@@ -95,32 +88,3 @@ def _show(sweep: TaskSweep) -> None:
     out.print(f"\n{sweep.sentence}", markup=False, soft_wrap=True)
     for note in sweep.notes():
         out.print(note, style="dim", markup=False, soft_wrap=True)
-
-
-def _write(found: Mapping[str, Any], result: Any, sweep: TaskSweep | None, folder: Path) -> None:
-    """The JSON, and the figures where matplotlib is installed."""
-    from modgap.cli.show import say
-    from modgap.core.checks import MissingExtraError
-    from modgap.core.files import atomic_path, write_text
-    from modgap.core.results import to_json
-
-    folder.mkdir(parents=True, exist_ok=True)
-    name = found["task"]
-    write_text(folder / f"{name}.json", to_json(found) + "\n")
-    say(f"wrote {folder / f'{name}.json'}")
-    figures = {}
-    try:
-        from modgap.plot import histograms, panels, task_figure
-
-        if sweep is not None:
-            figures[name] = task_figure(sweep, title=name)
-        if hasattr(result, "histogram"):
-            figures[f"{name}_rows"], (axes,) = panels(1, size=(5.2, 3.8))
-            histograms(*result.histogram(), xlabel=name, ax=axes)
-    except MissingExtraError as missing:
-        say(f"modgap: no figure: {missing}")
-        return
-    for called, figure in figures.items():
-        with atomic_path(folder / f"{called}.png") as path:
-            figure.savefig(path, dpi=150)
-        say(f"wrote {folder / f'{called}.png'}")

@@ -29,7 +29,8 @@ def train(
         _print_presets(as_json)
         return
     from modgap.cli.outputs import check_folder
-    from modgap.cli.show import print_result, say, steps
+    from modgap.cli.progress import steps
+    from modgap.cli.show import print_result, say
     from modgap.train import load_config
     from modgap.train.config_files import config_and_folder
 

@@ -39,8 +39,8 @@ def vslerp(
     Example: modgap vslerp rows:bee.jpg rows:rose.jpg --bank rows --images photos --picture way.png
     """
     from modgap.cli.outputs import check_file, check_folder, tidy_when_terminated
+    from modgap.cli.progress import steps as shown_steps
     from modgap.cli.show import print_result, say
-    from modgap.cli.show import steps as shown_steps
     from modgap.embed.interpolation import interpolate_files
     from modgap.reports.filmstrip import check_pictures, write_pictures
 

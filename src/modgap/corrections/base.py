@@ -400,6 +400,22 @@ class Corrector(BaseEstimator, ABC):
         self.n_features_in_ = self.correction_.dim_in
 
 
+def fit_each(
+    corrector: Corrector, data: Modalities, queries: str | None, **options: Any
+) -> dict[str, Correction]:
+    """Fit for each of the modalities that query; the corrections by the queries that they serve.
+
+    A corrector that serves all queries at once is fitted once.
+    """
+    one_each = corrector.serves_one
+    asking = query_modalities(queries, data.names)[::-1] if one_each or queries else ()
+    made: dict[str, Correction] = {}
+    for name in asking if one_each else [None]:
+        correction = corrector.fit(data, queries=name, **options).correction_
+        made |= dict.fromkeys(correction.queries, correction)
+    return made
+
+
 def side_keys(names: Sequence[str]) -> tuple[str, ...]:
     """The keys of maps: "x" and "y" for two modalities, beyond that their names."""
     return ("x", "y") if len(names) == 2 else tuple(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +95,14 @@ def extend(
         return extended
     lists = {name: _list_of(extended, name, side) for name, side in sides.items()}
     return replace(extended, background=Background({**correction.background.lists, **lists}))
+
+
+def extend_each(
+    corrections: Mapping[str, Correction], rows: Mapping[str, Array | Embeddings], **options: Any
+) -> dict[str, Correction]:
+    """Corrections by the queries that they serve, each extended once."""
+    made = {id(one): extend(one, rows, **options) for one in {*corrections.values()}}
+    return {name: made[id(one)] for name, one in corrections.items()}
 
 
 def _corrector_of(correction: Correction) -> Corrector:

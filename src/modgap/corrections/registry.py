@@ -40,6 +40,8 @@ _SHARES = {
     ("ExpectedWrong", "hubs"),
 }
 _MOST_NEIGHBOURS = 1_000
+# How much of the hubness is subtracted where a bank is given and nothing else is said.
+_HUBS = 0.5
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,27 @@ def make_corrector(method: str, parameters: Mapping[str, Any]) -> Corrector:
                 f"{name} has no parameter {given!r}. Its parameters are: {listed}."
             )
     return _KINDS[name](**{key: known[key].check(value) for key, value in parameters.items()})
+
+
+def corrector_of_words(
+    method: str | None, words: Mapping[str, str], *, has_bank: bool = False
+) -> Corrector:
+    """The same with parameters as words; ``Calibrate`` where no method is named.
+
+    >>> corrector_of_words(None, {"neighbours": "5"}, has_bank=True)
+    Calibrate(hubs=0.5, neighbours=5)
+    """
+    settings = {name: _number(word) for name, word in words.items()}
+    if has_bank and method in (None, "calibrate"):
+        settings.setdefault("hubs", _HUBS)
+    return make_corrector(method or "calibrate", settings)
+
+
+def _number(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def _describe(kind: type[Corrector]) -> Method:

@@ -173,6 +173,18 @@ def next_commands(
     ]
 
 
+def fit_lines(
+    files: Mapping[str, Correction], folder: str, *, sides: Mapping[str, Embeddings]
+) -> list[str]:
+    """What was fitted into which file, what it demands, and what to do next."""
+    written = [line for file, one in files.items() for line in (f"wrote {file}", *demands(one))]
+    return [*written, *_next_lines(next_commands(files, folder, sides=sides))]
+
+
+def _next_lines(commands: Sequence[str]) -> list[str]:
+    return [f"  {'next' if k == 0 else '':9}  {command}" for k, command in enumerate(commands)]
+
+
 def extension_lines(
     path: str, correction: Correction, sides: Mapping[str, Embeddings]
 ) -> list[str]:
@@ -199,7 +211,7 @@ def extension_lines(
         "  the maps that were there, and the documents they made, stay as they are",
         f"  not judged: whether {asking} queries find the right {added} documents, and whether "
         f"their rows are of the same model. With rows that match: {judge}",
-        *(f"  {'next' if place == 0 else '':9}  {one}" for place, one in enumerate(commands)),
+        *_next_lines(commands),
     ]
 
 

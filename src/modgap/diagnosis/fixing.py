@@ -36,11 +36,12 @@ from modgap.corrections import (
     correction_file_name,
     demands,
     file_safe,
+    load_corrections,
     open_preset,
     query_modalities,
     recognise,
 )
-from modgap.corrections.wording import fix_steps, of_preset, share_metric
+from modgap.corrections.wording import fix_steps, of_preset, share_metric, text_search_command
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation import Goal
@@ -286,6 +287,14 @@ def build_indexes(
         with open_index(place, served, create=True, replace=True) as index:
             index.write_all(dict(data.sides), progress)
     return {place: path for place, (path, _) in plan.items()}
+
+
+def index_lines(built: Mapping[Path, Path]) -> Iterator[str]:
+    """What indexes were built, and how to search them in words; by their corrections."""
+    for place, path in built.items():
+        yield f"wrote {place}"
+        if "text" in load_corrections(path):
+            yield f"next: {text_search_command(str(place), str(path))}"
 
 
 def beside(folder: Path, ending: str) -> Path:

@@ -21,6 +21,8 @@ from modgap.tasks.task import Task
 ROWS, MODEL, SWEEP = "Rows from files", "A model and data instead", "The sweep"
 # Items that a model takes at once.
 BATCH = 64
+# Skipped items that are named.
+_NAMED = 3
 # Texts to rows.
 EncodeTexts = Callable[[Sequence[str]], np.ndarray]
 
@@ -50,6 +52,11 @@ class TaskInputs(Brief):
     skipped: Mapping[str, str] = field(default_factory=dict)
     n_items: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    def skipped_sentence(self) -> str:
+        """How many items cannot be used, and the first of them."""
+        first = "; ".join(f"{name} ({why})" for name, why in list(self.skipped.items())[:_NAMED])
+        return f"{len(self.skipped):,} of {self.n_items:,} items cannot be used: {first}"
 
 
 def task_rows(
