@@ -12,7 +12,7 @@ OPENCLIP := .venv-openclip
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long test-engines test-openclip fuzz lint release-check picture browser clean
+.PHONY: demo docs test test-long test-engines test-openclip fuzz lint release-check picture browser clean
 .PHONY: bench bench-limits bench-growth bench-streaming bench-apps bench-gpu
 
 demo: $(VENV)/.core
@@ -39,6 +39,7 @@ test-openclip: $(OPENCLIP)/.made
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --offline --quiet .github
@@ -48,6 +49,11 @@ lint: $(VENV)/.lint
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/hadolint Dockerfile
+
+# The documentation site, in site/; a broken link or a name that is not there fails.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is in site/: $(BIN)/python -m http.server -d site"
 
 # Builds what PyPI gets, installs the wheel in an empty environment and runs its demo; TAG=v0.1.0 checks a tag, too.
 release-check: $(VENV)/.release
@@ -89,7 +95,7 @@ browser:
 	@$(BIN)/python tests/browser.py --install
 
 clean:
-	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist src/modgap/reports/page/plotly.min.js .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist site src/modgap/reports/page/plotly.min.js .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -106,6 +112,10 @@ $(VENV)/.test: $(VENV)/.made $(INPUTS)
 
 $(VENV)/.lint: $(VENV)/.made $(INPUTS)
 	$(PIP) -e '.[all,pretrained,test,lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made $(INPUTS)
+	$(PIP) -e '.[docs]'
 	@touch $@
 
 $(VENV)/.release: $(VENV)/.made $(INPUTS)

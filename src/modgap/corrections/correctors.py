@@ -85,6 +85,9 @@ class OrthogonalShift(Corrector):
     With ``explained_variance=1.0`` no nearest neighbour changes for the rows it was fitted on
     (Chowers et al., eq. 11); smaller values close more of the gap (their algorithm 1).
 
+    Fit it on the candidates to be searched; pairs are not needed. New candidates are not covered.
+    Rankings are meant for Euclidean distance; rows are never renormalised.
+
     Parameters
     ----------
     move
@@ -98,9 +101,6 @@ class OrthogonalShift(Corrector):
         Which directions are the leading ones: "cumulative", those that hold that share of the
         variance together; "each", those that by themselves hold more than ε = 1 −
         ``explained_variance`` of it (algorithm 1, line 3), which are far fewer.
-
-    Fit it on the candidates to be searched; pairs are not needed. New candidates are not covered.
-    Rankings are meant for Euclidean distance; rows are never renormalised.
     """
 
     metric = "euclidean"

@@ -78,12 +78,10 @@ def sigmoid_part(
 class SigmoidLoss(ContrastiveLoss):
     """SigLIP's loss of a training step, in place of open_clip's ``SigLipLoss``.
 
-    Only the formula differs from `ContrastiveLoss`; swap, temperature, steps and processes do not.
+    Only the formula and the bias differ from `ContrastiveLoss`, whose parameters it takes, too.
 
     Parameters
     ----------
-    swap, normalise, chunked, gather, block_bytes, temperature, calls_per_step
-        As in `ContrastiveLoss`.
     bias : float
         Where the bias starts, which is learned here. A ``logit_bias`` in the call takes its place.
     rate : float
