@@ -9,24 +9,17 @@ from pathlib import Path
 import modgap
 
 _COMMAND = "a command has the name of the function it runs"
-_TWO_COMMANDS = "one command at the top, one below `modgap index`"
-_ROUTE = "the command and the route of the server that do the same"
 _PROGRAM = "the way into a program, as everywhere in Python"
 
 REASONS = {
-    "count_above": "a CUDA kernel has the name of the function that launches it",
     "diagnose": _COMMAND,
-    "drop_corrected_column": _COMMAND,
     "embed": _COMMAND,
-    "evaluate": _TWO_COMMANDS,
-    "fit": _ROUTE,
     "fix": _COMMAND,
     "main": _PROGRAM,
     "measure": _COMMAND,
     "open_by_name": "every kind of encoder has one, called by the same line",
     "report": _COMMAND,
     "reproduce": _COMMAND,
-    "search": _COMMAND,
     "train": _COMMAND,
     "vslerp": _COMMAND,
 }

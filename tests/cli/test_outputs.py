@@ -109,9 +109,9 @@ def test_every_command_that_writes_is_tried():
         for command in commands
         if {*OUTPUTS} & {*inspect.signature(command.callback).parameters}
     }
-    # build is tried as `index build`; demo reads nothing.
-    assert writing - {"build", "demo"} <= tried
-    assert {"build", "demo", "measure", "serve"} <= writing
+    # index_build is tried as `index build`; demo reads nothing.
+    assert writing - {"index_build", "demo"} <= tried
+    assert {"index_build", "demo", "measure", "serve"} <= writing
 
 
 @pytest.mark.parametrize("command", _with_one_path_twice())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 
 from modgap.cli.described import described
-from modgap.cli.index_build import build
-from modgap.cli.index_evaluate import evaluate
+from modgap.cli.index_build import index_build
+from modgap.cli.index_evaluate import index_evaluate
 from modgap.cli.index_options import CORRECTED
-from modgap.cli.index_search import search
+from modgap.cli.index_search import index_search
 from modgap.cli.kept_inputs import keeps_inputs
 from modgap.core.checks import InputValueError
 
@@ -24,7 +24,7 @@ index_app = typer.Typer(
 )
 
 
-def drop_corrected_column(
+def index_drop_column(
     address: str,
     table: str | None = None,
     new_column: str = CORRECTED,
@@ -37,9 +37,9 @@ def drop_corrected_column(
     from modgap.index import drop_column
 
     if address.rstrip("/").endswith(".lance"):
-        from modgap.engines import drop_corrected_column as drop_lance_column
+        from modgap.engines import drop_corrected_column
 
-        drop_lance_column(address, new_column)
+        drop_corrected_column(address, new_column)
         say(f"dropped the column {new_column} of {address}")
         return
     if table is None:
@@ -48,7 +48,7 @@ def drop_corrected_column(
     say(f"dropped the column {new_column} of {table}")
 
 
-index_app.command()(keeps_inputs(described(build, "index build"), "address"))
-index_app.command()(described(search, "index search"))
-index_app.command()(described(evaluate, "index evaluate"))
-index_app.command("drop-column")(described(drop_corrected_column, "index drop-column"))
+index_app.command("build")(keeps_inputs(described(index_build, "index build"), "address"))
+index_app.command("search")(described(index_search, "index search"))
+index_app.command("evaluate")(described(index_evaluate, "index evaluate"))
+index_app.command("drop-column")(described(index_drop_column, "index drop-column"))

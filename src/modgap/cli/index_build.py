@@ -10,7 +10,7 @@ from modgap.cli.options import TrustRows, WithoutBank
 from modgap.core.checks import InputValueError
 
 
-def build(
+def index_build(
     address: index_options.Address,
     correction: index_options.CorrectionFile,
     documents: index_options.Documents = None,

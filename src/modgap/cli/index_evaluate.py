@@ -7,7 +7,7 @@ from modgap.cli.named import groups_by_name
 from modgap.cli.options import AsJson, Seed
 
 
-def evaluate(
+def index_evaluate(
     address: index_options.Address,
     correction: index_options.CorrectionFile,
     documents: index_options.Documents = None,

@@ -9,7 +9,7 @@ from modgap.cli.options import AsJson
 from modgap.core.checks import InputValueError
 
 
-def search(
+def index_search(
     address: index_options.Address,
     correction: index_options.CorrectionFile,
     queries: Path | None = None,

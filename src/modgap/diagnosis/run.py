@@ -395,7 +395,8 @@ class _Run:
         try:
             on_choose = choosing.resampled(correction) if choosing else {}
             on_confirm = confirming.resampled(correction)
-            kept_fitted = self._kept_fitted(correction)
+            fitted_rows = Corrected(self._few_fitted.data, correction)
+            kept = neighbours_kept(fitted_rows, self._few_fitted, self.asking).values
         except InputError as error:  # a row on the origin, for instance
             return method, str(error)
         eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
@@ -407,7 +408,7 @@ class _Run:
             eligible=eligible,
             reason=reason,
             lower_bound=bound,
-            neighbours_kept_fitted=kept_fitted,
+            neighbours_kept_fitted=float(np.mean(kept)),
             confirm=confirming.scores(on_confirm),
             keeps_rankings=self._keeps_rankings(correction),
         )
@@ -608,7 +609,3 @@ class _Run:
         sides = self.splits.fit.sides.values()
         few = [np.arange(min(side.n_rows, MAX_EVALUATE)) for side in sides]
         return AsTheyAre(self.splits.fit.take(few))
-
-    def _kept_fitted(self, correction: Correction) -> float:
-        rows = Corrected(self._few_fitted.data, correction)
-        return float(np.mean(neighbours_kept(rows, self._few_fitted, self.asking).values))

@@ -110,16 +110,15 @@ class Hits(Result):
                         cells.append(self.sources[query, place - 1])
                     cells.append(f"{score:.6f}")
                     if expected is not None:
-                        cells.append(self._shown(float(expected[query, place - 1])))
+                        wrong = float(expected[query, place - 1])
+                        below = wrong < self.least
+                        cells.append(f"< {self.least:.2g}" if below else f"{wrong:.2g}")
                     if self.probability is not None:
                         cells.append(f"{self.probability[query, place - 1]:.2f}")
                     lines.append(tuple(map(str, cells)))
             if len(header) > 5 and self.nothing_found[query]:
                 lines.append((str(asked), "–", "nothing found", *[""] * (len(header) - 3)))
         return header, lines
-
-    def _shown(self, expected: float) -> str:
-        return f"< {self.least:.2g}" if expected < self.least else f"{expected:.2g}"
 
     def first(self, k: int) -> Hits:
         """The k best of each query."""

@@ -96,7 +96,7 @@ api = APIRouter(prefix="/api")
         **refusals(409),
     },
 )
-def report(document: TheDocument) -> Response:
+def report_document(document: TheDocument) -> Response:
     """The document of the page, made once in the background from the start of the server."""
     job = document.state()
     if not job.ended:
@@ -170,7 +170,7 @@ def thumbnail(
 
 
 @api.post("/search", tags=["search"], responses=refusals(404, 422))
-def search(
+def search_rows(
     explorer: TheExplorer, asked: Annotated[SearchRequest, Body(openapi_examples=_SEARCHES)]
 ) -> SearchAnswer:
     """The nearest rows in one index of both modalities.
@@ -201,7 +201,7 @@ def corrections(explorer: TheExplorer, document: TheDocument) -> CorrectionList:
 
 
 @api.post("/corrections", tags=["corrections"], status_code=202, responses=refusals(409, 422, 429))
-def fit(
+def fit_correction(
     explorer: TheExplorer,
     jobs: TheJobs,
     asked: Annotated[FitRequest, Body(openapi_examples=_FITS)],

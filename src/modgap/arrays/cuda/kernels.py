@@ -8,7 +8,7 @@ import triton.language as tl
 
 
 @triton.jit
-def count_above(
+def count_above_kernel(
     scores, n_rows, n_columns, first_row, first_column, total_columns,
     upper_x, lower_x, bias_x, above_x, near_x,
     upper_y, lower_y, bias_y, above_y, near_y,

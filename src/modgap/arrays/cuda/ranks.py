@@ -37,7 +37,7 @@ def count_both_ways(
     """
     import torch
 
-    from modgap.arrays.cuda.kernels import count_above
+    from modgap.arrays.cuda.kernels import count_above_kernel
 
     n, m, device = X.shape[0], Y.shape[0], X.device
     above = [torch.zeros(size, dtype=torch.int32, device=device) for size in (n, m)]
@@ -58,7 +58,7 @@ def count_both_ways(
                 scores = scratch[: shape[0] * shape[1]].view(shape)
                 torch.mm(X[a], Y[b].T, out=scores)
                 grid = (-(-shape[0] // _ROWS), -(-shape[1] // (_COLUMNS * _STEPS)))
-                count_above[grid](
+                count_above_kernel[grid](
                     scores, *shape, a.start, b.start, m,
                     *bounds_x, biases[0], above[0], near[0],
                     *bounds_y, biases[1], above[1], near[1],
