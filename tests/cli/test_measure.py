@@ -155,3 +155,12 @@ def test_the_metric_changes_how_the_rows_are_ranked(files):
     }
     name = "text_retrieval_recall@1"
     assert len({figures[name]["value"]["value"] for figures in ranked.values()}) > 1
+
+
+def test_each_line_is_explained_on_request(files):
+    plain, explained = (succeed("measure", *files, *more).out for more in ((), ("--explain",)))
+    assert explained.startswith(plain)
+    said = explained.removeprefix(plain)
+    for label, source in (("Gap distance", "Liang et al. 2022"), ("Shell offset", "Levi and Gil")):
+        assert said.count(f"{label}. ") == 1
+        assert source in said.partition(f"{label}. ")[2].partition("\n\n")[0]

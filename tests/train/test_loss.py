@@ -468,3 +468,11 @@ def test_a_run_learns_its_bias_and_resumes_exactly(digits, tmp_path):
     assert resumed.first_step == 2
     assert resumed.losses == whole.losses[2:]
     assert same_weights(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_modules_say_how_they_are_set():
+    said = repr(ContrastiveLoss(HardSwap(0.2, seed=3), temperature=LinearTemperature(0.1, 1, 9)))
+    assert "normalise=True, chunked=False" in said
+    assert "HardSwap(probability=0.2, seed=3)" in said
+    assert "LinearTemperature(start=0.1, end=1.0, steps=9)" in said
+    assert repr(SigmoidLoss(rate=2.0, chunked=True)).startswith("SigmoidLoss(rate=2.0, ")

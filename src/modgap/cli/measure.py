@@ -18,6 +18,7 @@ def measure(
     save_moments: Path | None = None,
     seed: Seed = 0,
     engine: EngineOption = "local",
+    explain: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
@@ -27,7 +28,7 @@ def measure(
     More than two: modgap measure image=image.npy text=text.npy audio=audio.npy
     """
     from modgap.cli.progress import steps
-    from modgap.cli.show import out, print_json, print_table, say
+    from modgap.cli.show import out, print_json, print_meanings, print_table, say
     from modgap.core.results import document
     from modgap.drift import save_streams, streams_of
     from modgap.engines import spread
@@ -52,3 +53,5 @@ def measure(
         out.print("\n[bold]Every two[/bold]")
         print_table(*every_two, stack_heads=True)
     out.print(f"[dim]{result.sampling()}[/dim]")
+    if explain:
+        print_meanings((line.term for line in result.lines()), data.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -36,6 +36,17 @@ def print_result(kind: str, result: Any, as_json: bool, **more: Any) -> None:
         print_json(document(kind, result, **more))
     else:
         print_table(*result.table())
+
+
+def print_meanings(terms: Iterable[str], names: Sequence[str]) -> None:
+    """What the lines of a table mean, each term once."""
+    from modgap.reports.terms import terms as known
+
+    meanings = known(names)
+    for term in dict.fromkeys(terms):
+        found = meanings[term]
+        source = f" [dim]({escape(found['source'])})[/dim]" if found["source"] else ""
+        out.print(f"\n[bold]{escape(found['label'])}.[/bold] {escape(found['definition'])}{source}")
 
 
 def print_table(

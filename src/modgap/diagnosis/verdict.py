@@ -18,6 +18,7 @@ from modgap.core.results import (
     signed,
     text_table,
 )
+from modgap.core.tables import HasTable
 from modgap.corrections import Correction, demands, in_one_sentence
 from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.splits import Counted
@@ -344,7 +345,7 @@ class OtherDocuments(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis(HasFigure, Result):
+class Diagnosis(HasTable, HasFigure, Result):
     """The verdict, what it rests on, and the recommended correction where there is one.
 
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all

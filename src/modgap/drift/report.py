@@ -17,6 +17,7 @@ from modgap.core.results import (
     spoken,
     text_table,
 )
+from modgap.core.tables import HasTable
 from modgap.corrections.recognition import AnotherModel
 from modgap.drift.answers import SearchAnswers
 
@@ -131,7 +132,7 @@ class CorrectionFit(Result):
 
 
 @dataclass(frozen=True)
-class DriftReport(Result, HasFigure):
+class DriftReport(HasTable, Result, HasFigure):
     """What moved between two sets of rows, and whether corrections still fit.
 
     ``drifted`` says whether anything moved beyond chance (z above ``threshold``) and by more than

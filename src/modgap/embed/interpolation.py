@@ -16,6 +16,7 @@ import numpy as np
 from modgap.core.checks import InputValueError, check_count, check_numbers, check_same_space
 from modgap.core.door import check_rows
 from modgap.core.results import NOT_IN_JSON, Result, number
+from modgap.core.tables import HasTable
 from modgap.embed.item_batches import image_rows
 from modgap.embed.model import Model
 from modgap.embed.opening import open_model
@@ -150,7 +151,7 @@ def open_image_bank(
 
 
 @dataclass(frozen=True, eq=False)
-class Interpolation(Result):
+class Interpolation(HasTable, Result):
     """The way from one row to another, by several α.
 
     Attributes

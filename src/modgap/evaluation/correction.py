@@ -19,6 +19,7 @@ from modgap.core.results import (
     silent,
     spoken,
 )
+from modgap.core.tables import HasTable
 from modgap.corrections import (
     METRICS,
     Correction,
@@ -45,7 +46,7 @@ RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
-class Evaluation(HasFigure, Result):
+class Evaluation(HasTable, HasFigure, Result):
     """Metrics of the rows as they are, and of a correction where one is given."""
 
     names: tuple[str, ...]

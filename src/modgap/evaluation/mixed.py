@@ -19,6 +19,7 @@ from modgap.core.results import (
     plain,
     spoken,
 )
+from modgap.core.tables import HasTable
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.mixed_index import DrawnIndex, Targets, drawn_indexes
 from modgap.evaluation.retrieval import Corrected, check_searchable, matched
@@ -91,7 +92,7 @@ class MixedQueries(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRetrieval(HasFigure, Result):
+class MixedRetrieval(HasTable, HasFigure, Result):
     """What a mixed index returns, for queries of each modality that asks and overall."""
 
     names: tuple[str, ...]

@@ -12,6 +12,7 @@ from modgap.arrays import match_ranks, namespace, query_ranks
 from modgap.core.checks import Array, InputValueError, check_count
 from modgap.core.drawing import Range, Ranges
 from modgap.core.results import HasFigure, Result, notebook_html, notebook_table, number
+from modgap.core.tables import HasTable
 from modgap.corrections import Correction, Metric, Role
 from modgap.io import Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -76,7 +77,7 @@ class Corrected:
 
 
 @dataclass(frozen=True)
-class Retrieval(HasFigure, Result):
+class Retrieval(HasTable, HasFigure, Result):
     """Recall@k both ways, and each query's rank.
 
     ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its

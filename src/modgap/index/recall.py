@@ -10,6 +10,7 @@ import numpy as np
 
 from modgap.core.checks import InputValueError, check_count
 from modgap.core.results import Progress, Result, notebook_html, notebook_table
+from modgap.core.tables import HasTable
 from modgap.corrections import Metric, own_keys
 from modgap.corrections.background import Background
 from modgap.corrections.list_background import merging_order
@@ -25,7 +26,7 @@ _SLACK = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class IndexEvaluation(Result):
+class IndexEvaluation(HasTable, Result):
     """What queries of each modality get from an index.
 
     ``recall`` is the share of the k exact best documents that the index returns; a document that

@@ -99,6 +99,9 @@ class GapOrthogonality(Result):
     x: GapCosines
     y: GapCosines
 
+    def _brief(self) -> str:
+        return f"mean absolute cosines {self.x.mean_abs:.3g} and {self.y.mean_abs:.3g}"
+
 
 def gap_orthogonality(X: Array, Y: Array | None = None, bins: int = 50) -> GapOrthogonality:
     """Cosines between each modality's centred rows and the gap vector (Chowers et al., 3.3).

@@ -23,6 +23,7 @@ from modgap.core.results import (
     spoken,
     text_table,
 )
+from modgap.core.tables import HasTable
 from modgap.measures.cone import Cone
 from modgap.measures.ellipsoid import Shell
 from modgap.measures.gap import GapOrthogonality, LinearSeparability
@@ -165,7 +166,7 @@ def _at(one: Any, path: str, otherwise: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Measurement(HasFigure, Result):
+class Measurement(HasTable, HasFigure, Result):
     """Everything ``measure`` found; prints as a table, in a notebook too.
 
     ``modalities`` summarises each, ``gap_matrix`` has the distance between the means of every

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modgap.core.checks import check_all_finite, check_count
+from modgap.core.checks import check_all_finite, check_count, require
 from modgap.core.results import Result, changed, notebook_html, notebook_table
+from modgap.core.tables import HasTable
+
+if TYPE_CHECKING:
+    import pandas
 
 # Characters of a query's label that a table shows.
 _LABEL = 40
@@ -23,7 +27,7 @@ _EMPTY = {
 
 
 @dataclass(frozen=True, eq=False)
-class Hits(Result):
+class Hits(HasTable, Result):
     """The k best documents of each of n queries, (n, k) each, best first.
 
     A larger score is a nearer document. Where a query has fewer than k results, the id is None,
@@ -119,6 +123,17 @@ class Hits(Result):
             if len(header) > 5 and self.nothing_found[query]:
                 lines.append((str(asked), "–", "nothing found", *[""] * (len(header) - 3)))
         return header, lines
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each result, with every digit; a query without any result has none."""
+        frames: Any = require("pandas", "", "to_pandas", package="pandas")
+        query, place = np.nonzero(self.modalities != "")
+        columns = {"query": query, "place": place + 1}
+        for name in ("id", "modality", "source", "score", "expected_wrong", "probability"):
+            plural = {"id": "ids", "modality": "modalities", "source": "sources", "score": "scores"}
+            if (values := getattr(self, plural.get(name, name))) is not None:
+                columns[name] = values[query, place]
+        return frames.DataFrame(columns)
 
     def first(self, k: int) -> Hits:
         """The k best of each query."""

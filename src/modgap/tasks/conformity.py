@@ -13,6 +13,7 @@ from modgap.arrays import like, namespace, to_numpy, unit
 from modgap.core.checks import Array, InputValueError, check_count, check_same_space
 from modgap.core.door import check_groups, check_rows
 from modgap.core.results import NOT_IN_JSON, Progress, Result, Table
+from modgap.core.tables import HasTable
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, GroupBootstrap, Interval
 from modgap.io import Items, open_items
 from modgap.io.modalities import DEFAULT_NAMES
@@ -30,7 +31,7 @@ from modgap.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class ConformityTest(Result):
+class ConformityTest(HasTable, Result):
     """Mean conformity of generated rows and of real ones, and whether they differ.
 
     ``difference`` is generated minus real: above 0 the generated ones are more common, below 0 more

@@ -26,6 +26,7 @@ from modgap.core.checks import (
 )
 from modgap.core.door import check_matrix
 from modgap.core.results import NOT_IN_JSON, Brief, Progress, Result, Table
+from modgap.core.tables import HasTable
 from modgap.corrections import Correction, Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Interval
 from modgap.io.images import ImageFolder
@@ -114,7 +115,7 @@ def denigration_prompts() -> tuple[list[str], list[str]]:
 
 
 @dataclass(frozen=True)
-class Denigration(Result):
+class Denigration(HasTable, Result):
     """Share of the faces of each group whose best prompt is one that no face should have.
 
     ``shares`` has an interval (Wilson's, 95 %) for each group and harm, and for their "sum".

@@ -24,6 +24,7 @@ from modgap.core.checks import (
 )
 from modgap.core.door import check_matrix, check_rows
 from modgap.core.results import NOT_IN_JSON, Progress, Result, Table, silent
+from modgap.core.tables import HasTable
 from modgap.corrections import Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io.modalities import DEFAULT_NAMES
@@ -222,7 +223,7 @@ def _check_places(places: np.ndarray, name: str, sizes: np.ndarray, what: str) -
 
 
 @dataclass(frozen=True)
-class RephrasedChoice(Result):
+class RephrasedChoice(HasTable, Result):
     """Accuracy of multiple choice as the gap closes, in the first wording and in others.
 
     ``clean`` and ``rephrased`` (amounts,) are the accuracies; ``closed`` the share of the gap that

@@ -19,6 +19,7 @@ from modgap.core.results import (
     notebook_words,
     number,
 )
+from modgap.core.tables import HasTable
 from modgap.evaluation.significance import Comparison, Interval
 from modgap.tasks.task import Published
 
@@ -65,7 +66,7 @@ class TaskTest(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class TaskSweep(HasFigure, Result):
+class TaskSweep(HasTable, HasFigure, Result):
     """A task at every amount of every way.
 
     ``raw`` are the rows as they are; ``points`` everything else that was tried, over all items.

@@ -19,6 +19,7 @@ from modgap.core.checks import (
     check_finite,
     check_positive,
 )
+from modgap.train.described import Described
 from modgap.train.gather import RankRows, average_gradient, gather_rows, rank_rows, sum_over
 from modgap.train.loss_chunked import chunked_loss
 from modgap.train.swap import Swap, check_features
@@ -93,7 +94,7 @@ def softmax_part(
     return total / (2 * held.total_rows)
 
 
-class ContrastiveLoss(nn.Module):
+class ContrastiveLoss(Described):
     """The contrastive loss of a training step, in place of open_clip's ``ClipLoss``.
 
     Under ``torch.distributed`` the loss covers the whole batch, the rows of all processes, and

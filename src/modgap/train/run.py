@@ -19,6 +19,7 @@ from modgap.core.checks import InputError, InputValueError, first_line
 from modgap.core.files import sweep, write_text
 from modgap.core.locks import sole_writer_of
 from modgap.core.results import Result, Table, document, number, to_json
+from modgap.core.tables import HasTable
 from modgap.evaluation.metrics import metric_name
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.train.checkpoint import (
@@ -46,7 +47,7 @@ class TrainingStopped(InputError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class TrainResult(Result):
+class TrainResult(HasTable, Result):
     """The metrics of a finished run; the files are in ``output``.
 
     ``losses`` has one number per step of this call: a resumed run starts at ``first_step``.

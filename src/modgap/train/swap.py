@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from modgap.core.checks import (
     InputTypeError,
@@ -19,6 +19,7 @@ from modgap.core.checks import (
     check_count,
     check_finite,
 )
+from modgap.train.described import Described
 
 
 def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
@@ -39,7 +40,7 @@ def check_features(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> None:
         )
 
 
-class Swap(nn.Module):
+class Swap(Described):
     """Exchanges what the two sides of each pair hold, at a share ``probability`` of the steps.
 
     Draws depend on (seed, step) and on nothing else: every process makes the same ones, and a

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from modgap.core.checks import InputValueError, check_choice, check_count, check_positive
+from modgap.train.described import Described
 
 CLIP_TEMPERATURE = 0.07
 CLIP_MAX_SCALE = 100.0
@@ -22,7 +23,7 @@ CLIP_MAX_SCALE = 100.0
 DEFAULT_CYCLES = 5
 
 
-class Temperature(nn.Module):
+class Temperature(Described):
     """Gives the logit scale, 1/temperature, of a step: a tensor without dimensions.
 
     Subclasses say how in ``forward``. Where the scale is learned, gradients flow into it.
