@@ -101,5 +101,5 @@ def test_latex_is_escaped_and_framed():
 
 def test_pandas_is_named_where_it_is_missing(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="to_pandas needs pandas.*pip install pandas"):
+    with pytest.raises(ImportError, match=r"to_pandas needs pandas.*pip install pandas"):
         modgap.retrieval(data).to_pandas()
