@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index_services import IN_MEMORY, LIBRARIES, make_store, modgap
+from index_services import IN_MEMORY, make_store, modgap
 from modgap import Embeddings
 from modgap.core.checks import InputValueError
 from modgap.corrections import Background, Correction, ExpectedWrong, own_keys
@@ -48,11 +48,6 @@ CORRECTION = fitted(X, Y, bank=BANK)
 DOCUMENTS = {"image": X, "text": Y}
 STORED = {name: CORRECTION.apply(rows, name) for name, rows in DOCUMENTS.items()}
 QUERIES = pairs_among_others(2)[1][:9]
-
-
-@pytest.fixture(params=sorted(LIBRARIES))
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
 
 
 def by_document(hits: Hits) -> list[dict[tuple[str, object], float]]:

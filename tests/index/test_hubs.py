@@ -25,11 +25,6 @@ from modgap.index.metadata import fingerprint
 from modgap.search import merge_corrected
 
 
-@pytest.fixture(params=sorted(LIBRARIES))
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
-
-
 def test_the_fitted_keys_say_what_they_are_made_from():
     assert {name: one.hubs.keyed_by for name, one in KEYED.items()} == {n: n for n in DATA}
     assert FOREIGN.hubs.keys is None

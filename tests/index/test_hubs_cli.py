@@ -11,8 +11,6 @@ import pytest
 
 from hub_rows import DATA, GROUPS, HUBS, KEYED, N, X, Y, stored, three
 from index_services import (
-    LIBRARIES,
-    make_store,
     modgap,
 )
 from modgap import Modalities
@@ -26,12 +24,8 @@ from modgap.io import write_embeddings
 from modgap.search import search
 
 
-@pytest.fixture(params=sorted(LIBRARIES))
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
-
-
 @pytest.mark.parametrize("hubs", [0.0, 0.5])
+@pytest.mark.parametrize("store", ["faiss"], indirect=True)
 def test_three_modalities_are_built_searched_and_checked_from_the_command_line(
     store, tmp_path, hubs
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -26,11 +27,6 @@ N = len(X)
 
 class PowerCut(Exception):
     """What keeps an index from being finished."""
-
-
-@pytest.fixture(params=sorted(LIBRARIES))
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
 
 
 def build(store, correction, **more):
@@ -372,10 +368,10 @@ def test_a_file_of_milvus_lite_in_use_by_another_process_is_refused(tmp_path):
     assert "cannot be used: Open local milvus failed." in other.stdout
 
 
-@pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("step", ["create_collection", "create_index", "load_collection", "upsert"])
-def test_a_file_of_milvus_lite_killed_at_any_step_is_built_again(tmp_path, step, replace):
-    store, correction = make_store("milvus", tmp_path), CORRECTIONS["center"]
+def test_a_file_of_milvus_lite_killed_at_any_step_is_built_again(tmp_path, step):
+    (tmp_path / "killed").mkdir()
+    store, correction = make_store("milvus", tmp_path / "killed"), CORRECTIONS["center"]
     correction.save(tmp_path / "c.safetensors")
     np.save(tmp_path / "x.npy", X)
     code = (
@@ -391,10 +387,13 @@ def test_a_file_of_milvus_lite_killed_at_any_step_is_built_again(tmp_path, step,
     )
     places = [store.address, str(tmp_path / "c.safetensors"), str(tmp_path / "x.npy")]
     assert subprocess.run([sys.executable, "-c", code, *places], check=False).returncode == -9
-    build(store, correction, replace=replace)
-    with store.open(correction) as index:
-        assert index.count() == 2 * N
-        assert index.search(Y[:3], "text", 5).ids.shape == (3, 5)
+    for replace in (False, True):
+        left = shutil.copytree(tmp_path / "killed", tmp_path / f"replace {replace}")
+        again = make_store("milvus", left)
+        build(again, correction, replace=replace)
+        with again.open(correction) as index:
+            assert index.count() == 2 * N
+            assert index.search(Y[:3], "text", 5).ids.shape == (3, 5)
 
 
 def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from index_services import (
-    LIBRARIES,
     check_exact,
     make_store,
     modgap,
@@ -25,11 +24,6 @@ X, Y = rows()
 N = len(X)
 TWO = {name: Calibrate().fit(X, Y, queries=name).correction_ for name in ("text", "image")}
 DOCUMENTS = {"image": (X, range(N)), "text": (Y, range(N))}
-
-
-@pytest.fixture(params=sorted(LIBRARIES))
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
 
 
 def build(store, **more):
