@@ -97,9 +97,9 @@ def cuts(one: OneList) -> dict[str, list[tuple[float, float]]]:
         background = Background.fit({"x": documents}, one.bank, HUBS, may_match=may_match)
         scores = background.queries(one.queries) @ background.documents("x").T
         best, right = best_of(scores, owners, one.groups)
-        expected, high = background.judged(best, "x")
+        expected, surprise = background.judged(best, "x")
         found[name] = [counted(expected <= asked, right, one.has_match) for asked in ASKED]
-        chance = background.chance({"x": best[:, 0]}, {"x": high[:, 0]})
+        chance = background.chance({"x": surprise})
         shown = [chance <= -np.expm1(-asked) for asked in ASKED]
         first = np.arange(best.shape[1]) == 0
         found[f"{name}, and nothing found"] = [
@@ -137,13 +137,12 @@ def signals(one: OneList, has_match: np.ndarray, may_match: bool = False) -> dic
     background = Background.fit({"x": documents}, one.bank, HUBS, may_match=may_match)
     scores = background.queries(one.queries) @ background.documents("x").T
     best = -np.sort(-scores, axis=1)[:, :DEPTH].astype(np.float64)
-    expected, high = background.judged(best, "x")
-    chance = background.lists["x"].surprise(high[:, 0], best[:, 0])
+    expected, surprise = background.judged(best, "x")
     cosine = np.max(one.queries @ documents.T, axis=1)
     return {
         "least E": float(roc_auc_score(has_match, -np.log(expected[:, 0]))),
         "best cosine": float(roc_auc_score(has_match, cosine)),
-        "both": float(roc_auc_score(has_match, chance)),
+        "both": float(roc_auc_score(has_match, surprise)),
     }
 
 

@@ -146,7 +146,7 @@ def match_table() -> str:
             [[np.mean(v[s]) for s in ("least E", "best cosine", "both")] for v in cases]
         )
         lines.append([f"{what}, mean of {len(cases)}", *map(short, values.mean(axis=0))])
-    return table(["AUROC", "least E", "best cosine", "both, as in `at_most`"], lines)
+    return table(["AUROC", "least E", "best cosine", "all, as in `at_most`"], lines)
 
 
 def bank_table() -> str:

@@ -33,6 +33,12 @@ def heights(scores, places, usual):
     return [(s - level) / unit_height for s in scores]
 
 
+def signals(scores, places):
+    """Best score, level, and logarithm of the slope."""
+    level, slope = level_and_slope(scores, places)
+    return max(scores), level, math.log(slope)
+
+
 def hubness(document, bank, k):
     return mean(sorted((float(q @ document) for q in bank), reverse=True)[:k])
 
@@ -63,6 +69,8 @@ class SlowBackground:
         self.every = sorted((u for line in held for u in line), reverse=True)
         rest = [line[matched[i] if matched else 0 :] for i, line in enumerate(held)]
         self.unmatched = sorted((u for line in rest for u in line), reverse=True)
+        self.columns = list(zip(*(signals(line, self.places) for line in lines), strict=True))
+        self.surprises = [self.surprise(line) for line in lines]
 
     def log_e(self, height, known):
         """Between two known heights log E is a straight line, and above the k-th as well."""
@@ -82,3 +90,18 @@ class SlowBackground:
     def expected(self, height):
         both = [self.log_e(height, self.every), self.log_e(height, self.unmatched)]
         return math.exp(mean(both))
+
+    def surprise(self, scores):
+        """How unlike the best result of a query without a match."""
+        deviations = []
+        for value, column in zip(signals(scores, self.places), self.columns, strict=True):
+            spread = math.sqrt(mean((x - mean(column)) ** 2 for x in column))
+            deviations.append((value - mean(column)) / spread)
+        best, level, slope = deviations
+        e = self.expected(max(heights(scores, self.places, self.usual)))
+        return 5 * best + 3 * min(level, 0) + 2 * slope - math.log(e)
+
+    def chance(self, scores):
+        """The share of the bank's queries that look as good."""
+        above = sum(one >= self.surprise(scores) for one in self.surprises)
+        return (above + 0.5) / (self.b + 1)

@@ -90,7 +90,7 @@ def test_documents_of_a_querys_own_group_do_not_count():
     assert_equal_where_known(background.expected_wrong(Y[:4], "image"), wanted)
     with pytest.warns(FewQueriesWarning):
         with_matches = Background.fit({"image": X}, Y)
-    best, others = (one.lists["image"].best for one in (with_matches, background))
+    best, others = (one.lists["image"].signals[:, 0] for one in (with_matches, background))
     assert np.mean(best > others + 0.01) > 0.2
 
 
@@ -283,11 +283,65 @@ def test_the_best_results_of_the_bank_look_like_chance():
     queries = np.vstack([drawn(400, 2), documents[:200] + 0.3 * drawn(200, 3)])
     scores = background.queries(queries) @ background.documents("x").T
     best = -np.sort(-scores, axis=1)[:, :30]
-    _, high = background.judged(best, "x")
-    chance = background.chance({"x": best[:, 0]}, {"x": high[:, 0]})
+    _, surprise = background.judged(best, "x")
+    chance = background.chance({"x": surprise})
     assert np.all((chance > 0) & (chance < 1))
     assert np.mean(chance[:400] <= 0.2) == pytest.approx(0.2, abs=0.08)
     assert np.mean(chance[400:] <= 0.05) > 0.95
+
+
+def gumbel(seed, n):
+    return -np.sort(-np.random.default_rng(seed).gumbel(size=(n, 40)), axis=1)
+
+
+def test_whether_there_is_a_match_is_told_as_slow_loops_do():
+    bank, asked = gumbel(0, 40), gumbel(1, 60)
+    asked[::3, 0] += 1.5
+    with pytest.warns(FewQueriesWarning):
+        background = Background.of_scores({"x": bank}, {"x": 40})
+    found, (_, surprise) = SlowBackground(bank.tolist(), 40), background.judged(asked, "x")
+    np.testing.assert_allclose(surprise, [found.surprise(line) for line in asked], rtol=1e-3)
+    wanted = [found.chance(line) for line in asked.tolist()]
+    np.testing.assert_array_equal(background.chance({"x": surprise}), wanted)
+    assert len(set(wanted)) > 20
+
+
+@given(st.integers(0, 10_000), st.floats(-5, 5), st.floats(0.01, 100))
+def test_scores_shifted_or_scaled_for_all_tell_the_same_of_a_match(seed, shift, scale):
+    bank, asked = gumbel(seed, B), gumbel(seed + 1, 8)
+    found = []
+    for change in (np.asarray, lambda scores: scale * scores + shift):
+        background = Background.of_scores({"x": change(bank)}, {"x": 40})
+        _, surprise = background.judged(change(asked), "x")
+        found.append(background.chance({"x": surprise}))
+    np.testing.assert_allclose(*found, atol=1.01 / (B + 1))
+
+
+def test_a_higher_score_never_looks_less_like_a_match():
+    background = Background.of_scores({"x": gumbel(0, B)}, {"x": 40})
+    asked, last = gumbel(1, 8), np.ones(8)
+    for _ in range(40):
+        asked[:, 0] += 0.2
+        _, surprise = background.judged(asked, "x")
+        chance = background.chance({"x": surprise})
+        assert np.all(chance <= last)
+        last = chance
+    assert np.all(last < 0.02)
+
+
+def test_where_every_query_of_the_bank_looks_alike_the_height_alone_tells_of_a_match():
+    background = Background.of_scores({"x": np.tile(gumbel(0, 1), (B, 1))}, {"x": 40})
+    assert background.lists["x"].signal_scale[1].tolist() == [0, 0, 0]
+    asked = gumbel(0, 1) + 3 * np.eye(1, 40)
+    expected, surprise = background.judged(asked, "x")
+    assert surprise == pytest.approx(-np.log(expected[:, 0]))
+
+
+def test_a_query_without_results_is_without_a_match():
+    background = Background.of_scores({"x": gumbel(0, B)}, {"x": 40})
+    _, surprise = background.judged(np.full((2, 30), -np.inf), "x")
+    assert surprise.tolist() == [-np.inf] * 2
+    assert background.chance({"x": surprise}) == pytest.approx((B + 0.5) / (B + 1))
 
 
 @pytest.mark.parametrize("may_match", [False, True])

@@ -33,7 +33,7 @@ FEW_QUERIES = 100
 FOREIGN_SHARE, FOREIGN_LEAST = 0.15, 50
 _KIND = "background"
 # The arrays of one list.
-_PARTS = ("heights", "best", "level", "spread", "matched")
+_PARTS = ("heights", "signals", "level", "spread", "matched")
 
 
 class FewQueriesWarning(UserWarning):
@@ -200,7 +200,7 @@ class Background(Brief):
                 )
 
     def judged(self, scores: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """E and heights of checked scores (n, k): the best 30 of one list, or all it has."""
+        """E of checked scores (n, k), the best 30 of one list or all it has; surprises (n,)."""
         found = self.list_of(name)
         levels = Levels.of(scores, found.places)
         share = found.foreign_share(levels)
@@ -213,18 +213,17 @@ class Background(Brief):
                 stacklevel=4,
             )
         heights = levels.heights(scores, found.slope)
-        return found.expected(heights), heights
+        surprise = found.surprise(heights[:, 0], levels.signals(scores, found.slope))
+        return found.expected(heights), surprise
 
-    def chance(
-        self, best: Mapping[str, np.ndarray], heights: Mapping[str, np.ndarray]
-    ) -> np.ndarray:
+    def chance(self, surprise: Mapping[str, np.ndarray]) -> np.ndarray:
         """The share of queries without a match whose best result looks as good as this one, (n,).
 
-        ``best`` and ``heights`` (n,) are score and height of the first result in each list.
+        ``surprise`` (n,) is that of each list.
         """
-        asked = [self.lists[name].surprise(heights[name], best[name]) for name in heights]
-        known = self.surprises(tuple(heights))
-        above = len(known) - np.searchsorted(known, np.max(asked, axis=0), side="left")
+        known = self.surprises(tuple(surprise))
+        best = np.max(list(surprise.values()), axis=0)
+        above = len(known) - np.searchsorted(known, best, side="left")
         return np.asarray((above + 0.5) / (len(known) + 1))
 
     def surprises(self, names: Sequence[str]) -> np.ndarray:
@@ -233,8 +232,7 @@ class Background(Brief):
         Where some of them may be matches, it lies halfway to the others' quantiles.
         """
         held = [self.lists[name] for name in names]
-        banks = [one.surprise(one.heights[:, 0].astype(np.float64), one.best) for one in held]
-        every = np.max(banks, axis=0)
+        every = np.max([one.surprises for one in held], axis=0)
         marks = [one.matched > 0 for one in held if one.matched is not None]
         others = every[~np.any(marks, axis=0)] if marks else every
         if 0 < len(others) < len(every):
@@ -286,12 +284,12 @@ class Background(Brief):
         """What ``header`` and ``tensors`` gave."""
         lists = {}
         for place, (name, about) in enumerate(header["lists"].items()):
-            heights, best, level, spread = (
+            heights, signals, level, spread = (
                 tensors[f"background.{place}.{part}"] for part in _PARTS[:-1]
             )
             matched = tensors.get(f"background.{place}.matched")
             numbers = int(about["places"]), float(about["slope"]), int(about["n_documents"])
-            lists[name] = ListBackground(*numbers, heights, best, level, spread, matched)
+            lists[name] = ListBackground(*numbers, heights, signals, level, spread, matched)
         return cls(lists, None if header["hubs"] is None else Hubs.of(header["hubs"], tensors))
 
 

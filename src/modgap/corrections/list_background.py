@@ -9,6 +9,8 @@ How it works, for one list of results (the documents of one modality, a lexical 
 3. A bank holds unlabelled queries of the kind that will be asked. E is how many documents a query
    of the bank has at this height or above, on average. BLAST calls this an E-value.
 4. Few documents lie far above the level; there log E goes on as a straight line.
+5. Whether a query has a match at all is told from the E and the score of its best hit, and from its
+   level and slope, each beside those of the bank.
 
 A hit of E = 0.1 is one that a query without any match would show once in ten times. Lists are
 merged by E; where a list has its match, its next results are less likely to be another, and come
@@ -44,9 +46,8 @@ _STEP, _FAR = 0.002, 600.0
 # A hit with this E is taken to be as likely right as wrong; smaller ones than the last are that.
 EVEN, LEAST_HELD = 0.05, 1e-30
 _DRAWS = 500
-# How much the best score weighs beside log E in telling whether there is a match. From 4 to 10 it
-# tells removed matches alike; the larger it is, the better it tells a foreign topic.
-LEVEL_SHARE = 10.0
+# How much best score, level and log slope weigh beside log E in telling whether there is a match.
+SIGNAL_SHARES = np.array([5.0, 3.0, 2.0])
 # So many standard deviations from the bank's queries: another kind of query.
 _FOREIGN_DEVIATIONS = 2.5
 
@@ -100,11 +101,20 @@ class Levels:
 
     def heights(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
         """U of scores (n, k) of the same queries."""
-        own = np.where(np.isnan(self.slope), usual_slope, self.slope)
-        unit_height = np.sqrt(np.maximum(own, FLATTEST * usual_slope) * usual_slope)
+        unit_height = np.sqrt(self._slopes(usual_slope) * usual_slope)
         with np.errstate(invalid="ignore"):
             heights = (scores - self.level[:, None]) / unit_height[:, None]
         return np.where(np.isnan(heights), -np.inf, heights)
+
+    def signals(self, scores: np.ndarray, usual_slope: float) -> np.ndarray:
+        """Best score, level and log slope of the same queries, (n, 3); NaN without results."""
+        found = np.stack([scores[:, 0], self.level, np.log(self._slopes(usual_slope))], axis=1)
+        found[np.isneginf(scores[:, 0])] = np.nan
+        return found
+
+    def _slopes(self, usual_slope: float) -> np.ndarray:
+        own = np.where(np.isnan(self.slope), usual_slope, self.slope)
+        return np.maximum(own, FLATTEST * usual_slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,25 +123,25 @@ class ListBackground(Brief):
 
     ``places`` is r, ``slope`` the usual one, ``n_documents`` how many the list had. ``heights``
     (b, ≤ 60) are those of each bank query's best results, highest first, −∞ where there are fewer;
-    own ones are left out. ``best`` (b,) are their best scores. ``level`` and ``spread`` hold mean
-    and standard deviation of the queries' mean score and log slope. ``matched`` (b,) is how many
-    of a query's first three results may be matches: the first ones, as long as no other query of
-    the bank has a better score on the document. It is None where the bank has no matches in the
-    list.
+    own ones are left out. ``signals`` (b, 3) are best score, level and log slope of each query.
+    ``level`` and ``spread`` hold mean and standard deviation of the queries' mean score and log
+    slope. ``matched`` (b,) is how many of a query's first three results may be matches: the first
+    ones, as long as no other query of the bank has a better score on the document. It is None
+    where the bank has no matches in the list.
     """
 
     places: int
     slope: float
     n_documents: int
     heights: np.ndarray
-    best: np.ndarray
+    signals: np.ndarray
     level: np.ndarray
     spread: np.ndarray
     matched: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.best.shape != (len(self.heights),):
-            raise InputValueError("A background must have one best score for each query.")
+        if self.signals.shape != (len(self.heights), len(SIGNAL_SHARES)):
+            raise InputValueError("A background must have three signals for each query.")
         check_all_finite(np.array([self.slope, *self.level, *self.spread]), "A background")
         if np.any(np.isnan(self.heights)) or self.heights.ndim != 2 or not self.heights.size:
             raise InputValueError("The heights of a background must be a matrix of numbers.")
@@ -153,14 +163,13 @@ class ListBackground(Brief):
             np.array([np.mean(of), np.std(of)]) if len(of) else np.zeros(2)
             for of in (levels.mean[known], spreads)
         )
-        best = np.where(np.isfinite(scores[:, 0]), scores[:, 0], np.nanmin(levels.mean))
         return unchecked(
             cls,
             places=places,
             slope=slope,
             n_documents=n_documents,
             heights=heights,
-            best=best,
+            signals=levels.signals(scores, slope).astype(np.float32),
             level=level,
             spread=spread,
             matched=matched,
@@ -249,20 +258,34 @@ class ListBackground(Brief):
                           (0.025, 0.975))  # fmt: skip
         return float(expected * off[0]), float(expected * off[1]), int(np.sum(counts > 0))
 
-    def surprise(self, heights: np.ndarray, best: np.ndarray) -> np.ndarray:
-        """How unlike the best result of a query without a match: height and level together, (n,).
+    def surprise(self, heights: np.ndarray, signals: np.ndarray) -> np.ndarray:
+        """How unlike the best result of a query without a match, (n,).
 
-        −log E of the highest result, plus ten times its score in standard deviations above the
-        best scores of the bank. The score tells a foreign topic, E a hit that stands out.
+        −log E of the best result, plus five times its score, three times the level where it is
+        below the bank's mean, and twice the log slope, each in standard deviations above that mean.
+        A low level means a foreign topic. A small slope means a generic query, whose scores are
+        high without a match.
         """
-        above = self.best_weight * (best - np.mean(self.best))
-        return np.asarray(above - np.log(self.expected(heights)))
+        means, weights = self.signal_scale
+        above = (signals - means) * weights
+        above[:, 1] = np.minimum(above[:, 1], 0)
+        found = above.sum(axis=1) - np.log(self.expected(heights))
+        return np.where(np.isneginf(heights), -np.inf, found)
 
-    @property
-    def best_weight(self) -> float:
-        """What a best score counts in a surprise; 0 where all of the bank are equal."""
-        deviation = float(np.std(self.best))
-        return LEVEL_SHARE / deviation if deviation > 0 else 0.0
+    @cached_property
+    def surprises(self) -> np.ndarray:
+        """Those of the bank's queries, (b,)."""
+        return self.surprise(self.heights[:, 0].astype(np.float64), self.signals)
+
+    @cached_property
+    def signal_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of each signal of the bank, and what one unit counts; 0 where all are equal."""
+        signals = self.signals.astype(np.float64)
+        deviations = np.nanstd(signals, axis=0)
+        weights = np.divide(
+            SIGNAL_SHARES, deviations, out=np.zeros(len(SIGNAL_SHARES)), where=deviations > 0
+        )
+        return np.nanmean(signals, axis=0), weights
 
     def foreign_share(self, levels: Levels) -> float:
         """The share of queries that lie far from the bank's in mean score or log slope."""

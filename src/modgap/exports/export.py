@@ -116,8 +116,8 @@ def _of_background(correction: Correction) -> dict[str, Any]:
             name: {
                 "places": one.places,
                 "usual_slope": _short(one.slope),
-                "best_mean": _short(float(np.mean(one.best))),
-                "best_weight": _short(one.best_weight),
+                "signal_means": _rounded(one.signal_scale[0]),
+                "signal_weights": _rounded(one.signal_scale[1]),
                 "heights": _rounded(one.curve[0]),
                 "log_expected": _rounded(one.curve[1]),
             }

@@ -25,7 +25,8 @@ _ARRAYS = {"postgresql": "'{{{}}}'::double precision[]", "duckdb": "[{}]::DOUBLE
 
 # After the common table found (i, m, s, given): id, modality, score and place as given of each hit.
 _MERGED = """\
-bank (m, nth, r, usual, best_mean, best_weight, heights, logs) AS (VALUES
+bank (m, nth, r, usual, best_mean, level_mean, slope_mean, best_weight, level_weight, slope_weight,
+      heights, logs) AS (VALUES
 {lists}
     ), ranked AS (
         SELECT found.*, row_number() OVER best_first AS place,
@@ -35,20 +36,25 @@ bank (m, nth, r, usual, best_mean, best_weight, heights, logs) AS (VALUES
         SELECT ranked.*, CASE WHEN n >= r THEN r
                ELSE greatest(least({least_places}, n), floor(n / 2.0)) END AS reached
         FROM ranked JOIN bank USING (m)
-    ), levels AS (
+    ), measured AS (
         SELECT m, min(s) AS lowest, (avg(s) FILTER (WHERE place >= {first}) - min(s))
                / avg(ln(reached / (place - 0.5))) FILTER (WHERE place >= {first}) AS slope
         FROM placed WHERE place <= reached GROUP BY m
+    ), levels AS (
+        SELECT m, lowest, greatest(coalesce(slope, usual), {flattest} * usual) AS slope
+        FROM measured JOIN bank USING (m)
     ), high AS (  -- heights above it, comparable between queries and modalities
-        SELECT placed.i, placed.m, placed.s, placed.place, (s - lowest)
-               / sqrt(greatest(coalesce(slope, usual), {flattest} * usual) * usual) AS u
+        SELECT placed.i, placed.m, placed.s, placed.place,
+               (s - lowest) / sqrt(slope * usual) AS u,
+               best_weight * (s - best_mean) + level_weight * least(lowest - level_mean, 0)
+               + slope_weight * (ln(slope) - slope_mean) AS above
         FROM placed JOIN levels USING (m) JOIN bank USING (m)
     ), knots AS (  -- between which of the bank's heights
         SELECT high.*,
                least(greatest({at_most_u}, 1), array_length(heights, 1) - 1)::int AS b
         FROM high JOIN bank USING (m)
     ), judged AS (  -- how many documents a query of the bank has so high
-        SELECT knots.*, nth, best_weight * (s - best_mean) AS above,
+        SELECT knots.*, nth,
                logs[b] + (logs[b + 1] - logs[b])
                * (least(greatest(u, heights[1]), heights[array_length(heights, 1)]) - heights[b])
                / (heights[b + 1] - heights[b]) AS log_e
@@ -110,7 +116,8 @@ def merged_by_expected_wrong(background: Background, dialect: Dialect = "postgre
     """
     lists = []
     for nth, (name, one) in enumerate(background.lists.items()):
-        numbers = (one.places, one.slope, float(np.mean(one.best)), one.best_weight)
+        means, weights = one.signal_scale
+        numbers = (one.places, one.slope, *means, *weights)
         arrays = (array_of_sql(values, dialect) for values in one.curve)
         cells = ", ".join((quoted_text(name), str(nth), *map(_double, numbers), *arrays))
         lists.append(f"        ({cells})")

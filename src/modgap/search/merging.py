@@ -142,18 +142,14 @@ def merge_checked(
     if not lists:
         none = np.empty((n_queries, 0))
         return Hits(none.astype(object), none, none.astype(str), none, np.ones(n_queries))
-    expected, heights = {}, {}
+    expected, surprise = {}, {}
     for name, (_, scores) in lists.items():
         if background is None:
             levels = Levels.of(scores, PLACES)
             expected[name] = levels.expected_without_bank(scores)
         else:
-            expected[name], high = background.judged(scores, name)
-            heights[name] = high[:, 0]
-    chance = None
-    if background is not None:
-        best = {name: scores[:, 0] for name, (_, scores) in lists.items()}
-        chance = background.chance(best, heights)
+            expected[name], surprise[name] = background.judged(scores, name)
+    chance = None if background is None else background.chance(surprise)
     expected = {name: factors[name] * expected[name] for name in lists}
     order, every = in_one_list(list(expected.values()))
     scores = np.hstack([scores for _, scores in lists.values()])
@@ -173,8 +169,7 @@ def cut(hits: Hits, at_most: float) -> Hits:
     """The results with at most so many expected wrong ones.
 
     Of queries without a match, 1 − e^(−at_most) have a wrong result that good. Where the first
-    result looks no better than theirs, by level and height together, nothing is kept; else the
-    first always is.
+    result looks no better than theirs, nothing is kept; else the first always is.
     """
     if hits.expected_wrong is None or hits.chance is None:
         raise InputValueError(NO_BACKGROUND)
