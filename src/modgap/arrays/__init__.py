@@ -34,7 +34,6 @@ from modgap.arrays.cosines import (
     order_statistic,
     paired_cosine_histogram,
 )
-from modgap.arrays.half import from_half
 from modgap.arrays.histogram import histogram, shared_range
 from modgap.arrays.passes import Listener, listening, passed
 from modgap.arrays.product import (
@@ -65,7 +64,6 @@ __all__ = [
     "cosine_extremes",
     "cosine_histogram",
     "filled",
-    "from_half",
     "half_product_pass",
     "has_unit_lengths",
     "histogram",

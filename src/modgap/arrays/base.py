@@ -10,7 +10,6 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
-from modgap.arrays.half import from_half
 from modgap.core.checks import Array
 from modgap.core.stopping import stop_here
 
@@ -57,14 +56,7 @@ def filled(value: float, count: int, A: Array, dtype: Any) -> Array:
 def as_float(A: Array) -> Array:
     """The array in float32 or float64; half precision is widened, since its sums would overflow."""
     xp = namespace(A)
-    if A.dtype in (xp.float32, xp.float64):
-        return A
-    return from_half(A) if _is_half(A) else xp.astype(A, xp.float32)
-
-
-def _is_half(A: Array) -> bool:
-    """Whether this is half precision of NumPy, whose own conversion is slow."""
-    return not is_torch(A) and A.dtype == np.float16
+    return A if A.dtype in (xp.float32, xp.float64) else xp.astype(A, xp.float32)
 
 
 def wide_dtype(A: Array) -> Any:
@@ -77,8 +69,7 @@ def wide_dtype(A: Array) -> Any:
 
 def widen(A: Array) -> Array:
     """The array in float64 where its device has it."""
-    xp = namespace(A)
-    return xp.astype(from_half(A) if _is_half(A) else A, wide_dtype(A), copy=False)
+    return namespace(A).astype(A, wide_dtype(A), copy=False)
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from modgap.arrays import (
     as_float,
-    from_half,
     is_torch,
     like,
     namespace,
@@ -180,7 +179,7 @@ class Affine(RowMap):
                 mapped = xp.astype(rows[block], dtype, copy=True)
             else:
                 mapped = room[: block.stop - block.start]
-                from_half(rows[block], out=mapped)
+                mapped[...] = rows[block]
             if self.normalise:
                 _to_unit(mapped, first_row + block.start, name, "has length zero")
             if matrix is not None:
