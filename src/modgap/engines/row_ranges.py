@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from modgap.io._matrices import ArrayMatrix, FileMatrix, Matrix, Shards
+from modgap.io._matrices import ArrayMatrix, FileMatrix, Matrix, PickedRows, Shards
 
 # A shard of more bytes is several tasks, where any of its rows can be read by itself.
 PIECE_BYTES = 256 * 1024**2
-
-
-class RowRange(Matrix):
-    """The rows ``start`` to ``stop`` of a matrix."""
-
-    def __init__(self, matrix: Matrix, start: int, stop: int) -> None:
-        self.matrix, self.start, self.stop = matrix, start, stop
-        self.shape, self.dtype = (stop - start, *matrix.shape[1:]), matrix.dtype
-        self.is_seekable = matrix.is_seekable
-
-    def blocks(self, size: int) -> Iterator[np.ndarray]:
-        """The rows in order, at most ``size`` at a time."""
-        if self.is_seekable:
-            for first in range(self.start, self.stop, size):
-                yield self.matrix.take(np.arange(first, min(first + size, self.stop)))
-            return
-        row = 0
-        for batch in self.matrix.batches(size):
-            yield batch[max(self.start - row, 0) : max(self.stop - row, 0)]
-            row += len(batch)
-            if row >= self.stop:
-                return
-
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        """The rows at ``indices``, counted from the first of the range."""
-        return self.matrix.take(indices + self.start)
 
 
 def pieces(matrix: Matrix) -> list[tuple[Matrix, int]]:
@@ -69,8 +43,6 @@ def range_of(parts: Sequence[Matrix], start: int, stop: int) -> Matrix:
 
 
 def _range(part: Matrix, start: int, stop: int) -> Matrix:
-    if isinstance(part, RowRange):
-        return RowRange(part.matrix, part.start + start, part.start + stop)
     if isinstance(part, FileMatrix | ArrayMatrix):
         return part.between(start, stop)
-    return RowRange(part, start, stop)
+    return PickedRows(part, np.arange(start, stop))

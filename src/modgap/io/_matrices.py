@@ -50,6 +50,9 @@ class Matrix(ABC):
     verify: Callable[[], None] | None = None
     # The moments of all rows once they were gathered, and the folder that kept those of each shard.
     gathered: Any = None
+    # What gathers the moments of all rows, and of pairs, elsewhere: on the workers of an engine.
+    spread_moments: Callable[..., Any] | None = None
+    spread_pair_moments: Callable[..., Any] | None = None
     # The whole matrix, for as long as someone holds it: it is then not read again.
     _held: weakref.ref[np.ndarray] | None = None
 
@@ -317,11 +320,13 @@ class PickedRows(Matrix):
             for start in range(0, len(self.numbers), size):
                 yield self.matrix.take(self.numbers[start : start + size])
             return
-        start = 0
+        start = last = 0
         for batch in self.matrix.batches(BATCH_ROWS):
             first, last = np.searchsorted(self.numbers, [start, start + len(batch)])
             yield batch[self.numbers[first:last] - start]
             start += len(batch)
+            if last == len(self.numbers):
+                return
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         return self.matrix.take(self.numbers[indices])

@@ -140,6 +140,9 @@ class Embeddings:
         """
         if self.in_memory:
             return moments_of_rows(self.rows(), name, **options)
+        if self.matrix.spread_moments is not None:
+            found: Moments = self.matrix.spread_moments(name, progress, **options)
+            return found
         step, stored = f"reading {name}", self.matrix
         known = None
         if stored.gathered is not None:

@@ -296,8 +296,12 @@ class Modalities:
         >>> data.duplicates.partition(",")[0]
         '2 image rows stand 2 times each. With copies in one group'
         """
-        many = any(side.n_rows > MAX_ROWS for side in self.sides.values())
-        if self.duplicates is not None or not self.paired or many:
+        looked_at = all(
+            # Rows that workers read are not compared here.
+            side.n_rows <= MAX_ROWS and side.matrix.spread_moments is None
+            for side in self.sides.values()
+        )
+        if self.duplicates is not None or not (self.paired and looked_at):
             return self
         asked = {f"{name} queries": side for name, side in self.asking.items()}
         codes = dict(zip(self.names, self.groups, strict=True))
@@ -629,6 +633,9 @@ class Modalities:
         if x.in_memory and y.in_memory:
             check_same_space(x.rows(), y.rows(), names)
             return pair_moments_of(x.rows(), y.rows(), names, paired=True)
+        if x.matrix.spread_pair_moments is not None:
+            found: PairMoments = x.matrix.spread_pair_moments(y.matrix, names, progress)
+            return found
         batches = x.batches_with_progress(progress, "reading pairs"), y.batches()
         return PairMoments.from_stream(*batches, names=names)
 
