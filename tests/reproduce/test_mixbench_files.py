@@ -224,7 +224,7 @@ BAD = [
         judged("q1\t2\tyes", header=""),
         "qrels.tsv, line 14: score must be a whole number from 0 up, got 'yes'",
     ),
-    (judged("q1", header=""), "qrels.tsv, line 14: must have 3 columns as the header, got 1"),
+    (judged("q1", header=""), "qrels.tsv must have 3 fields, as its header has, but line 14 has 1"),
     (
         judged("q0\t1\t1"),
         "qrels.tsv must name a relevant document for every query, and has none for 'q1'",

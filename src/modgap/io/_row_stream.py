@@ -187,9 +187,7 @@ def is_text(values: np.ndarray) -> bool:
 
 
 def _iterate(rows: Any, name: str) -> Iterator[np.ndarray]:
-    if isinstance(rows, Embeddings):
-        yield from rows.batches()
-    elif is_opened(rows):
+    if isinstance(rows, Embeddings) or is_opened(rows):
         yield from Embeddings.of(rows, name).batches()
     elif array_api_compat.is_array_api_obj(rows):
         array = as_numpy(check_matrix(rows, name))

@@ -167,10 +167,6 @@ class ShardOpener:
             found._rows = {**one._rows, **found._rows}
         return found
 
-    def has_keys_of(self, other: ShardOpener) -> bool:
-        """Whether two datasets are cut into the same shards, as far as their names tell."""
-        return {*self.keys, *self.bad} == {*other.keys, *other.bad}
-
     def refuse_none(self, left: object, source: Any) -> None:
         """Refuse a dataset of which no shard is left."""
         if not left and self.bad:

@@ -19,7 +19,7 @@ from modgap.io.formats.npz import is_npz_folder, open_npz, open_npz_shards
 from modgap.io.formats.parquet import open_parquet
 from modgap.io.formats.safetensors_file import open_safetensors
 from modgap.io.formats.saved_dataset import find_saved, open_saved_rows
-from modgap.io.formats.tables import is_table, open_table
+from modgap.io.formats.tables import is_opened, open_table
 from modgap.io.formats.torch_file import open_torch
 from modgap.io.fusing import open_fused
 from modgap.io.manifest import MANIFEST, data_files, find_manifest, listed_by_manifest
@@ -59,10 +59,9 @@ def open_contents(given: Any, label: str = "", *, bad_shards: BadShards = "refus
     With ``bad_shards="skip"`` shards that cannot be used are left out, with a warning: each is
     then read through once first.
     """
-    opener = None if bad_shards == "refuse" else ShardOpener.of(bad_shards)
+    opener = ShardOpener.of(bad_shards)
     found = _open(given, label, opener)
-    if opener is not None:
-        opener.warn(found.path)
+    opener.warn(found.path)
     return found
 
 
@@ -71,18 +70,12 @@ def open_together(given: Mapping[str, Any], bad_shards: BadShards) -> dict[str, 
 
     A shard that is bad in one of them is left out of all, so that pairs stay pairs.
     """
-    paths = {
-        name: one
-        for name, one in given.items()
-        if isinstance(one, str | os.PathLike) or is_table(one)
-    }
-    if bad_shards == "refuse":
-        return {name: _open(one, name) for name, one in paths.items()}
+    paths = {name: one for name, one in given.items() if is_opened(one)}
     openers = {name: ShardOpener.of(bad_shards) for name in paths}
     found = {name: _open(one, name, openers[name]) for name, one in paths.items()}
     every = ShardOpener.merged(openers.values())
     if len(paths) > 1 and every.bad:
-        if all(every.has_keys_of(opener) for opener in openers.values()):
+        if all({*every.keys, *every.bad} == {*one.keys, *one.bad} for one in openers.values()):
             for name, opener in openers.items():
                 if {*opener.bad} != {*every.bad}:
                     again = ShardOpener(True, frozenset(every.bad), looked_through=True)
@@ -105,13 +98,12 @@ def _refuse_without_ids(found: Mapping[str, Contents]) -> None:
             )
 
 
-def _open(given: Any, label: str, opener: ShardOpener | None = None) -> Contents:
+def _open(given: Any, label: str, opener: ShardOpener) -> Contents:
     if not isinstance(given, str | os.PathLike | RemotePath):
         return open_table(given, label)
     if not str(given):
         raise InputValueError("There is no file or folder ''. Check the path.")
     path = place_of(given)
-    opener = opener or ShardOpener()
     is_remote = isinstance(path, RemotePath)
     if path.name == MANIFEST and (is_remote or find_manifest(path.parent) is not None):
         path = path.parent
@@ -127,7 +119,7 @@ def _open(given: Any, label: str, opener: ShardOpener | None = None) -> Contents
     if path.is_dir():
         return _open_folder(path, opener)
     if isinstance(path, Path) and "+" in str(path) and (parts := fused_parts(path)):
-        return open_fused(path, _open(parts[0], ""), _open(parts[1], ""))
+        return open_fused(path, *(_open(part, "", ShardOpener()) for part in parts))
     if not path.exists():
         instead = f"Check the {'address' if is_remote else 'path'}."
         if "*" in str(given):

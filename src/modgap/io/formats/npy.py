@@ -7,7 +7,6 @@ import os
 import threading
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -87,37 +86,35 @@ def open_array(file: SteadyFile, offset: int = 0, side: int | None = None) -> Ma
         )
     if fortran and len(shape) > 1:
         n_sides, own = (1, shape) if side is None else (shape[0], shape[1:])
-        columns = _Columns(file, dtype, own, start, n_sides, side or 0)
+        blocks = partial(_fortran_blocks, file, dtype, own, start, n_sides, side or 0)
         place = f"byte {start} {side or 0} of {n_sides}"
         kind = dtype.newbyteorder("=")
-        return ReadMatrix(own, kind, columns.blocks, file=file, place=place, readers=file.readers)
+        return ReadMatrix(own, kind, blocks, file=file, place=place, readers=file.readers)
     matrix = FileMatrix(file, dtype, shape, start)
     return matrix if side is None else matrix.side(side)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """An array in Fortran's order; the numbers of ``n_sides`` matrices alternate."""
-
-    file: SteadyFile
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    offset: int
-    n_sides: int
-    side: int
-
-    def blocks(self, size: int) -> Iterator[np.ndarray]:
-        n, dim = self.shape
-        with self.file.open() as opened:
-            for start in range(0, n if dim else 0, size):
-                n_rows = min(size, n - start)
-                block = np.empty((n_rows, dim), self.dtype)
-                column = np.empty(n_rows * self.n_sides, self.dtype)
-                for j in range(dim):
-                    first = (j * n + start) * self.n_sides * self.dtype.itemsize
-                    self.file.read_into(opened, self.offset + first, column)
-                    block[:, j] = column[self.side :: self.n_sides]
-                yield decoded(block, self.dtype.newbyteorder("="))
+def _fortran_blocks(
+    file: SteadyFile,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    offset: int,
+    n_sides: int,
+    side: int,
+    size: int,
+) -> Iterator[np.ndarray]:
+    """Rows of an array in Fortran's order; the numbers of ``n_sides`` matrices alternate."""
+    n, dim = shape
+    with file.open() as opened:
+        for start in range(0, n if dim else 0, size):
+            n_rows = min(size, n - start)
+            block = np.empty((n_rows, dim), dtype)
+            column = np.empty(n_rows * n_sides, dtype)
+            for j in range(dim):
+                first = (j * n + start) * n_sides * dtype.itemsize
+                file.read_into(opened, offset + first, column)
+                block[:, j] = column[side::n_sides]
+            yield decoded(block, dtype.newbyteorder("="))
 
 
 def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:

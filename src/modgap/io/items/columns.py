@@ -13,13 +13,13 @@ from modgap.io.items.item import Item, ItemKind, clean
 from modgap.io.sounds import SUFFIXES as SOUND_SUFFIXES
 
 CAPTION_COLUMNS = ("captions", "caption", "text", "title", "sentences", "raw")
-_PATH_COLUMNS = ("file_name", "filename", "filepath", "image_name", "image_path", "path")
+PATH_COLUMNS = ("file_name", "filename", "filepath", "image_name", "image_path", "path")
 _NAME_COLUMNS = ("name", "file_name", "filename", "image_name", "key", "image_id", "img_id", "id")
 _SOUND_COLUMNS = ("audio", "audio_path", "audio_filepath", "sound", "wav", "flac", "mp3")
 _FILE_COLUMNS = (
     *("image", "jpg", "png", "image_bytes", "bytes", "img"),
     *_SOUND_COLUMNS,
-    *_PATH_COLUMNS,
+    *PATH_COLUMNS,
     *("image_file", "img_path", "file"),
 )
 _LABEL_COLUMNS = ("label", "class", "category", "class_name", "label_name", "labels")
@@ -92,11 +92,6 @@ class Roles:
             return "audio"
         first = next((path for path in paths if isinstance(path, str) and path), "")
         return "audio" if Path(first).suffix.lower() in SOUND_SUFFIXES else "image"
-
-
-def names_files(columns: Iterable[str]) -> bool:
-    """Whether a table has a column that names images, as Flickr8k's captions.txt has."""
-    return any(name in ("image", *_PATH_COLUMNS) for name in columns)
 
 
 def _first(known: Sequence[str], names: Sequence[str]) -> str | None:

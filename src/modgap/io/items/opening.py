@@ -15,7 +15,7 @@ from modgap.io.formats.saved_dataset import find_saved
 from modgap.io.images import SUFFIXES as IMAGE_SUFFIXES
 from modgap.io.items.arrow import open_parquet_items, open_saved
 from modgap.io.items.coco import open_coco
-from modgap.io.items.columns import names_files
+from modgap.io.items.columns import PATH_COLUMNS
 from modgap.io.items.folder import find_files, open_folder, open_text
 from modgap.io.items.item import Items, Opened, unique_names
 from modgap.io.items.records import (
@@ -166,7 +166,7 @@ def _is_table(path: Path) -> bool:
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace").strip()
     names = [name.strip() for name in header.split(delimiter(header))]
-    return len(names) > 1 and names_files(names)
+    return len(names) > 1 and any(name in ("image", *PATH_COLUMNS) for name in names)
 
 
 def _open(folder: Path, format: str | None, images: Path | None) -> Opened:  # noqa: A002

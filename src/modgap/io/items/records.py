@@ -113,37 +113,21 @@ def _written(value: Any) -> Any:
 
 def records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The lines of a .jsonl file, or of a .tsv file below its header, numbered from 1."""
-    lines = _lines(path)
-    header = next(lines)[1].split("\t") if path.suffix == ".tsv" else []
+    if path.suffix == ".tsv":
+        yield from enumerate(read_table(path)[1], 2)
+        return
+    lines = [(k, line) for k, line in enumerate(path.read_bytes().splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InputValueError(f"{path} is empty.")
     for number, line in lines:
         where = f"{path}, line {number}"
-        if header:
-            cells = line.split("\t")
-            if len(cells) != len(header):
-                raise InputValueError(
-                    f"{where}: must have {len(header)} columns as the header, got {len(cells)}."
-                )
-            yield number, dict(zip(header, cells, strict=True))
-            continue
-        item = parse_json(line, f"{where}:")
+        try:
+            item = parse_json(line.decode("utf-8-sig"), f"{where}:")
+        except UnicodeDecodeError as error:
+            raise InputValueError(f"{where}: must be UTF-8.") from error
         if not isinstance(item, Mapping):
             raise InputTypeError(f"{where}: must be a JSON object, got {type(item).__name__}.")
         yield number, item
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank; one at least."""
-    found = False
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if line.strip():
-            try:
-                text = line.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise InputValueError(f"{path}, line {number}: must be UTF-8.") from error
-            found = True
-            yield number, text
-    if not found:
-        raise InputValueError(f"{path} is empty.")
 
 
 def _open(
