@@ -7,7 +7,6 @@ import pytest
 
 import modgap as library
 from command_line import DIM, make_files, modgap, succeed
-from modgap.io import write_embeddings, write_pair
 
 
 @pytest.fixture
@@ -53,20 +52,6 @@ def test_json_has_null_and_never_nan_where_a_figure_does_not_exist(tmp_path):
     assert ran.json["dim"] == DIM
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz", "parquet", "safetensors"])
-def test_every_format_gives_the_same_figures(files, tmp_path, suffix):
-    X, Y = (np.load(path) for path in files)
-    path = tmp_path / f"both.{suffix}"
-    write_pair(path, X, Y)
-    assert modgap("measure", path, "--json").json == modgap("measure", *files, "--json").json
-
-
-def test_the_two_sides_may_have_different_formats(files, tmp_path):
-    write_embeddings(tmp_path / "text.parquet", np.load(files[1]))
-    mixed = modgap("measure", files[0], tmp_path / "text.parquet", "--json")
-    assert mixed.json == modgap("measure", *files, "--json").json
-
-
 def test_a_column_is_chosen_by_name(files, tmp_path):
     X, Y = (np.load(path) for path in files)
     np.savez(tmp_path / "many.npz", a=X, b=Y, c=X + 1)
@@ -79,12 +64,6 @@ def test_a_column_is_chosen_by_name(files, tmp_path):
 def test_unpaired_rows_have_no_figures_of_pairs(files):
     assert modgap("measure", *files, "--json").json["pairs"] is not None
     assert modgap("measure", *files, "--json", "--unpaired").json["pairs"] is None
-
-
-def test_sides_of_different_length_are_measured_without_pairs(files, tmp_path):
-    np.save(tmp_path / "few.npy", np.load(files[1])[:20])
-    ran = succeed("measure", files[0], tmp_path / "few.npy", "--json")
-    assert ran.json["pairs"] is None
 
 
 def test_evaluate_prints_every_figure_with_an_interval(files):

@@ -207,25 +207,3 @@ def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypa
     said = refuse("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
     assert "Logging to Weights & Biases needs wandb, which is not installed." in said
     assert everything_in(tmp_path) == set()
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_broken_checkpoint_is_a_warning_and_the_run_goes_on(tmp_path):
-    words = ("train", "digits", "-o", tmp_path, "--set", "train.checkpoint_every=2", *QUICK)
-    assert modgap(*words).status == 0
-    newest = sorted((tmp_path / "checkpoints").iterdir())[-1]
-    newest.write_bytes(newest.read_bytes()[:1000])
-    ran = succeed(*words, "--resume")
-    assert "modgap: warning: " in ran.err
-    assert "is not a checkpoint: it cannot be read as safetensors" in ran.err
-    assert "Going on from step-00000002.safetensors" in ran.err
-
-
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    def no_space(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("safetensors.numpy.save_file", no_space)
-    said = refuse("train", "digits", "-o", tmp_path, *QUICK)
-    assert "No space left on device. There is none before it." in said
-    assert said.count("\n") == 1

@@ -159,7 +159,7 @@ def test_metrics_are_about_the_queries_of_the_modality_that_asks():
         expected = mixed_retrieval(part, correction=fix, queries=asking).ndcg
         [trial] = found.trials
         assert trial.confirm.goal.value.value == pytest.approx(expected)
-    both = diagnose(X, Y, queries=("text", "image"))
+    both = diagnose(X[:80], Y[:80], queries=("text", "image"))
     assert "Calibrate(mode='keep', form='blocks')" in [t.method for t in both.trials]
     assert len([name for name in both.raw.metrics if "recall" in name]) == 2
     narrow = diagnose(X, Y, correctors=(Calibrate(), Center()), queries=("text", "image"))

@@ -61,8 +61,17 @@ def real(name: str) -> tuple[np.ndarray, np.ndarray]:
     return pair.x.rows(), pair.y.rows()
 
 
-@pytest.mark.parametrize("hubs", [0.0, 0.5])
-@pytest.mark.parametrize("name", ["digits", "clip", "unsplash"])
+@pytest.mark.parametrize(
+    ("name", "hubs"),
+    [
+        ("clip", 0.0),
+        ("digits", 0.5),
+        *(
+            pytest.param(name, hubs, marks=pytest.mark.long)
+            for name, hubs in [("clip", 0.5), ("digits", 0.0), ("unsplash", 0.0), ("unsplash", 0.5)]
+        ),
+    ],
+)
 @pytest.mark.parametrize("kind", ["flat", *GRAPHS])
 def test_the_default_correction_is_found_in_every_index_at_its_default_settings(
     tmp_path, kind, name, hubs

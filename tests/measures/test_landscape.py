@@ -110,11 +110,5 @@ def test_origin_landscape_takes_rows_of_very_different_lengths(pairs):
     assert result.loss == pytest.approx(expected[:, 0], abs=1e-6)
 
 
-def test_a_step_of_zero_gives_the_conformity_divergence_of_the_rows(pairs):
-    result = origin_landscape(*pairs, [0.0], bins=20)
-    expected = reference.conformity_divergence(*pairs, 20)
-    assert result.conformity_divergence == pytest.approx([expected], abs=1e-6)
-
-
 def test_a_single_number_is_a_list_of_one(pairs):
     assert shift_landscape(*pairs, 0.5, 0.1).losses.shape == (1, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,7 @@ def test_float32_and_torch_give_what_float64_gives(kind):
     X, Y = KINDS[kind]("float32")
     exact, single = measure(X.astype("float64"), Y.astype("float64")), measure(X, Y)
     tensors = measure(torch.from_numpy(X.copy()), torch.from_numpy(Y.copy()))
+    json.dumps(tensors.to_dict(), allow_nan=False)
     for found in (single, tensors):
         assert found.pairs.loss.loss == pytest.approx(exact.pairs.loss.loss, rel=1e-5, abs=1e-6)
         assert found.pairs.margin == pytest.approx(exact.pairs.margin, abs=1e-6)

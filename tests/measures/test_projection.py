@@ -63,7 +63,7 @@ def test_no_more_dimensions_are_drawn_than_there_are():
     assert modgap.measures.projection(X, Y, "pca", 3).dims == 2
 
 
-@pytest.mark.xdist_group("page contents")  # UMAP compiles itself once for a process
+@pytest.mark.long  # UMAP compiles itself for half a minute
 def test_umap_is_the_same_for_the_same_seed():
     pytest.importorskip("umap")
     X, Y = make_pairs(40)

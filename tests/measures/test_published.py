@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import reference
 from modgap.measures import (
     cone,
     conformity_divergence,
@@ -117,14 +116,6 @@ def test_there_is_a_back_to_back_minimum_at_the_temperature_of_clip_only(landsca
     assert cold.min() < cold[-1]
     assert landscape.gaps[list(LAMBDAS).index(place)] < 0
     assert hot.argmin() == 0
-
-
-def test_the_landscape_is_that_of_rows_moved_one_by_one(published_clip, landscape):
-    X, Y = published_clip
-    picks = [0, 10, 20, 54]
-    gaps, losses = reference.shift_landscape(X, Y, LAMBDAS[picks], HEATS)
-    assert landscape.gaps[picks] == pytest.approx(gaps, abs=1e-5)
-    assert landscape.losses[:, picks] == pytest.approx(losses, abs=1e-4)
 
 
 def test_closing_the_offset_from_the_origin_costs_loss(published_clip):

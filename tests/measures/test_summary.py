@@ -80,17 +80,6 @@ def test_pairs_have_theirs(pairs):
     assert (found.origin_landscape.loss == origin_landscape(X, Y, temperature=0.05).loss).all()
 
 
-def test_torch_gives_what_numpy_gives(pairs):
-    torch = pytest.importorskip("torch")
-    expected = measure(*pairs)
-    found = measure(*(torch.from_numpy(A) for A in pairs))
-    assert found.gap_distance == pytest.approx(expected.gap_distance)
-    assert found.modalities[0].cone.mean == pytest.approx(expected.modalities[0].cone.mean)
-    assert found.pairs.loss.loss == pytest.approx(expected.pairs.loss.loss)
-    assert found.linear_separability == expected.linear_separability
-    dump(found)
-
-
 def test_without_pairs_what_needs_them_is_left_out(pairs):
     X, Y = pairs
     for result in (measure(X, Y[:40]), measure(X, Y, paired=False)):

@@ -276,14 +276,6 @@ def test_umap_that_is_not_installed_is_refused_before_anything_is_computed(rows,
     assert said == []
 
 
-def test_who_asks_must_be_said_where_nothing_is_called_text(rows):
-    data = Modalities.of(*(side[:60] for side in rows), ("audio", "video"))
-    with pytest.raises(InputValueError, match="Say which modality the queries are of"):
-        contents(data, umap=False)
-    page, _ = contents(data, umap=False, queries="video")
-    assert "audio_retrieval_recall@1" in page["diagnosis"]["raw"]["metrics"]
-
-
 def test_lengths_of_rows_change_no_number_where_the_metric_is_cosine(rows, page):
     lengths = np.random.default_rng(5).uniform(0.1, 9, size=(2, 420, 1))
     long = make_document(*(a * b for a, b in zip(rows, lengths, strict=True)))
