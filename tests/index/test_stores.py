@@ -354,7 +354,7 @@ def test_a_file_of_milvus_lite_in_use_by_another_process_is_refused(tmp_path):
     correction = CORRECTIONS["center"]
     correction.save(tmp_path / "c.safetensors")
     code = (
-        "import sys\nfrom modgap.core.errors import InputError\n"
+        "import sys\nfrom modgap.core.checks import InputError\n"
         "from modgap.index import open_index\n"
         "try: open_index(*sys.argv[1:], create=True)\n"
         "except InputError as error: print(error)"

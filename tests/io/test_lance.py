@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from modgap.core.errors import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import BadShardsWarning, open_embeddings, open_pair
 
 lance = pytest.importorskip("lance", reason="pylance is not installed")

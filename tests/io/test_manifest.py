@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from command_line import modgap
-from modgap.core.errors import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import (
     BadShardsWarning,
     Manifest,

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 
 from command_line import make_files, modgap
-from modgap.core.errors import InputValueError, MissingExtraError
+from modgap.core.checks import InputValueError, MissingExtraError
 from modgap.core.steady_file import ChangedFileError
 from modgap.io import (
     BadShardsWarning,

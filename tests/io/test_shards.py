@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import make_files, modgap
-from modgap.core.errors import InputValueError
+from modgap.core.checks import InputValueError
 from modgap.io import (
     BadShardsWarning,
     _matrices,

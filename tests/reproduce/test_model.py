@@ -26,7 +26,7 @@ from modgap.reproduce.run import run_entry
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs, pairs, zero_shots
 from modgap.tasks.denigration import denigration_prompts
-from modgap.tasks.templates import TEMPLATES
+from modgap.tasks.zero_shot import TEMPLATES
 
 D, SIDE = 8, 16
 GAP = 0.5 * np.eye(D)[0]

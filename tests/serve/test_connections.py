@@ -30,8 +30,7 @@ from modgap.core.checks import InputValueError
 from modgap.io import Embeddings, Modalities, open_embeddings
 from modgap.serve import Explorer
 from modgap.serve.app import Asset, make_app
-from modgap.serve.connections import Limits
-from modgap.serve.logs import Sparing
+from modgap.serve.connections import Limits, Sparing
 from modgap.serve.server import MAX_HEAD
 from serving import ASSETS, make_client, make_data, served, tiny_document
 

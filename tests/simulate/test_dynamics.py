@@ -10,8 +10,7 @@ import pytest
 
 from modgap.core.checks import MissingExtraError
 from modgap.measures.loss import contrastive_loss, soft_assignments
-from modgap.simulate._dynamics_steps import choose_engine
-from modgap.simulate.dynamics import descend
+from modgap.simulate.dynamics import choose_engine, descend
 from modgap.simulate.dynamics_loss import contrastive_gradient, variance_along
 from modgap.simulate.dynamics_start import collapsed, make_clusters, three_pairs
 from modgap.simulate.dynamics_theory import first_step, shared_caption_loss

@@ -9,7 +9,7 @@ from item_files import tone, wav, write
 from modgap.embed import CallableModel
 from modgap.io import open_items
 from modgap.tasks import LabelledItems, sweep_task, task_rows, zero_shot_task
-from modgap.tasks.templates import read_classes, read_templates
+from modgap.tasks.zero_shot import read_classes, read_templates
 from task_rows import colour_model, png, write_photos
 
 OPENAI = ("itap of a {}.", "a bad photo of the {}.", "a origami {}.")

@@ -35,12 +35,14 @@ from modgap.arrays.cosines import (
     paired_cosine_histogram,
 )
 from modgap.arrays.histogram import histogram, shared_range
-from modgap.arrays.passes import Listener, listening, passed
 from modgap.arrays.product import (
     Consumer,
+    Listener,
     Scratch,
     Tile,
     half_product_pass,
+    listening,
+    passed,
     product_pass,
 )
 from modgap.arrays.ranks import match_ranks, query_ranks

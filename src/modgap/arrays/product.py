@@ -16,7 +16,9 @@ exponentials. All products together do not fit into memory, and computing them t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,7 +27,6 @@ import numpy as np
 
 from modgap.arrays.base import is_torch, namespace, row_blocks
 from modgap.arrays.cuda import full_precision
-from modgap.arrays.passes import passed
 from modgap.core.checks import Array
 from modgap.core.threads import in_threads
 
@@ -35,6 +36,9 @@ NUMPY_TILE, TORCH_TILE, CUDA_TILE = (2048, 512), (1024, 2048), (8192, 8192)
 NUMPY_SIDE = 768
 
 Told = TypeVar("Told")
+# Called with the share of a pass that a block was.
+Listener = Callable[[float], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 class Tile:
@@ -121,6 +125,23 @@ class Scratch:
                 return left @ right.T
         out = self.room((left.shape[0], right.shape[0]), left.dtype, -1)
         return np.matmul(left, right.T, out=out)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within the block, kernels that are quadratic in the rows call ``listener`` as they go."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def passed(share: float) -> None:
+    """Report that this share of a pass is done."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(share)
 
 
 def product_pass(X: Array, Y: Array, consumers: Sequence[Consumer[Any]]) -> None:

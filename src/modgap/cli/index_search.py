@@ -42,7 +42,7 @@ def index_search(
     from modgap.cli.show import print_json, print_table
     from modgap.core.results import document
     from modgap.corrections import load_corrections
-    from modgap.embed.queries import embed_queries
+    from modgap.embed.item_batches import embed_queries
     from modgap.index import open_index
     from modgap.index.stored_vectors import query_modality
     from modgap.io import open_embeddings

@@ -12,8 +12,6 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap.core.errors import InputError as InputError
-from modgap.core.errors import InputTypeError, InputValueError, MissingExtraError
 from modgap.core.text import same_text
 
 # An array of NumPy or a tensor of torch; torch is optional, so it has no type of its own here.
@@ -25,6 +23,22 @@ _CHECK_ROWS = 8192
 _KEEP_ALIGNED = "Drop them from both sides to keep the pairs aligned."
 _NO_DIRECTION = "They have no direction; drop them from both sides."
 _SCALE = "Their squares leave the range of floats; scale the embeddings."
+
+
+class InputError(Exception):
+    """What the user gave cannot be used; the message says what to do. The CLI prints it as is."""
+
+
+class InputValueError(InputError, ValueError):
+    """A value that cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A type that cannot be used."""
+
+
+class MissingExtraError(InputError, ImportError):
+    """An optional library that the call needs is not installed."""
 
 
 def require(

@@ -13,8 +13,13 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from modgap.core.checks import Array, check_same_space, check_values
-from modgap.core.errors import InputTypeError, InputValueError
+from modgap.core.checks import (
+    Array,
+    InputTypeError,
+    InputValueError,
+    check_same_space,
+    check_values,
+)
 from modgap.core.text import same_text, same_texts
 
 _WITH_DIMENSIONS = {
@@ -83,15 +88,13 @@ def check_two(
     return X, Y
 
 
-def check_pairs(
-    X: Any, Y: Any, *, names: Sequence[str] = ("X", "Y"), min_rows: int = 1, nonzero: bool = False
-) -> tuple[Array, Array]:
+def check_pairs(X: Any, Y: Any, *, min_rows: int = 1, nonzero: bool = False) -> tuple[Array, Array]:
     """Two matrices whose rows belong together one by one."""
-    X, Y = opened_two(X, Y, names, matched=True)
-    X, Y = check_two(X, Y, names=names, min_rows=min_rows, nonzero=nonzero)
+    X, Y = opened_two(X, Y, ("X", "Y"), matched=True)
+    X, Y = check_two(X, Y, min_rows=min_rows, nonzero=nonzero)
     if X.shape[0] != Y.shape[0]:
         raise InputValueError(
-            f"{names[0]} and {names[1]} must hold the same pairs row by row, "
+            "X and Y must hold the same pairs row by row, "
             f"got {tuple(X.shape)} and {tuple(Y.shape)}."
         )
     return X, Y

@@ -156,6 +156,15 @@ def _stored(name: str, entry: Any, start: int, size: int) -> StoredTensor:
     return StoredTensor(kind, dtype, shape, start + first)
 
 
+def kind_of_file(path: str | os.PathLike[str]) -> str | None:
+    """What one of modgap's own files says that it holds; None for any other file."""
+    try:
+        header = parse_json(list_tensors(SteadyFile(path))[0].get("modgap", ""), "the header")
+    except (ValueError, OSError):
+        return None
+    return str(header.get("kind")) if isinstance(header, dict) else None
+
+
 def _checksum(tensors: Mapping[str, np.ndarray]) -> int:
     total = 0
     for name in sorted(tensors):

@@ -18,10 +18,8 @@ from modgap.core.checks import (
     check_choice,
     check_values,
 )
-from modgap.core.limits import parse_json
 from modgap.core.results import Progress, silent
-from modgap.core.steady_file import SteadyFile
-from modgap.core.tensor_file import list_tensors, read_tensors, write_tensors
+from modgap.core.tensor_file import kind_of_file, read_tensors, write_tensors
 from modgap.corrections import RowLength
 from modgap.drift.blocked_moments import N_PROBES, BlockedMoments, Blocks
 from modgap.io import Embeddings, Modalities, open_embeddings, open_modalities, open_pair
@@ -125,7 +123,8 @@ def _opened(path: str | os.PathLike[str], names: tuple[str, ...]) -> Any:
         KIND: load_streams, MONITOR: GapMonitor.load, "set of moments": Moments.load,
         "set of pair moments": PairMoments.load,
     }  # fmt: skip
-    if (kind := _kind_of_file(Path(path))) in loaders:
+    is_own = Path(path).suffix == ".safetensors" and Path(path).is_file()
+    if is_own and (kind := kind_of_file(path)) in loaders:
         return loaders[kind](path)
     try:
         return open_pair(path, names=(names[0], names[1]), paired=False)
@@ -134,17 +133,6 @@ def _opened(path: str | os.PathLike[str], names: tuple[str, ...]) -> Any:
             return open_embeddings(path)
         except InputError:
             raise error from None
-
-
-def _kind_of_file(path: Path) -> str:
-    """What one of modgap's own files says that it holds."""
-    if path.suffix != ".safetensors" or not path.is_file():
-        return ""
-    try:
-        header = parse_json(list_tensors(SteadyFile(path))[0].get("modgap", ""), "the header")
-    except (ValueError, OSError):
-        return ""
-    return str(header.get("kind")) if isinstance(header, dict) else ""
 
 
 def open_named(paths: Mapping[str, str]) -> dict[str, Embeddings]:

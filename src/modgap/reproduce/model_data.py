@@ -31,7 +31,7 @@ from modgap.tasks import (
 )
 from modgap.tasks.zero_shot import one_row_per_class
 
-# Another wording of a class than that of `modgap.tasks.templates`.
+# Another wording of a class than that of `modgap.tasks.zero_shot`.
 OTHER_TEMPLATES = {"image": "a picture showing a {}.", "audio": "a recording of {}."}
 # With fewer, the first item of each is no set of pairs that anything could be said of.
 _CLASSES_AS_PAIRS = 20

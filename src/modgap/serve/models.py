@@ -136,14 +136,12 @@ class ItemPage(BaseModel):
 # -- search ---------------------------------------------------------------------------------------
 
 
-def _row_or_vector(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": ["row"]}, {"required": ["vector"]}]
-
-
 class SearchRequest(Taken):
     """Search with a row of the data, which is left out of its own results, or with a vector."""
 
-    model_config = ConfigDict(json_schema_extra=_row_or_vector)
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["row"]}, {"required": ["vector"]}]}
+    )
 
     modality: str = Field(
         max_length=200, description="The modality of the query.", examples=["text"]

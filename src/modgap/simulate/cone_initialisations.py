@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
 from modgap.arrays import to_numpy, unit
 from modgap.core.checks import Array, InputValueError, check_choice, check_count, require
 from modgap.core.door import check_rows
-from modgap.core.results import Progress, Result
+from modgap.core.results import NOT_IN_JSON, Progress, Result
 from modgap.datasets.digits import load_scans
 from modgap.measures.cone import cone
 from modgap.search import search
@@ -48,7 +48,7 @@ class ConeComparison(Result):
 
     mean_cosine: np.ndarray
     min_cosine: np.ndarray
-    centres: np.ndarray
+    centres: np.ndarray = field(metadata=NOT_IN_JSON)
     radius: np.ndarray
     distances: np.ndarray
     separation: float
@@ -56,10 +56,6 @@ class ConeComparison(Result):
     told_apart: float
     neighbours: float
     between: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """All but the centres."""
-        return {k: v for k, v in super().to_dict().items() if k != "centres"}
 
 
 def compare_cones(embeddings: Sequence[Array]) -> ConeComparison:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ from modgap.core.checks import (
     check_positive,
 )
 from modgap.core.door import check_two
-from modgap.core.results import Result
+from modgap.core.results import NOT_IN_JSON, Result
 
 RobustnessMethod = Literal["exact", "normal"]
 
@@ -188,15 +188,10 @@ class ExpectedRobustness(Result):
     share: float
     product_share: float
     union_share: float
-    kept: np.ndarray
-    product_bound: np.ndarray
-    union_bound: np.ndarray
+    kept: np.ndarray = field(metadata=NOT_IN_JSON)
+    product_bound: np.ndarray = field(metadata=NOT_IN_JSON)
+    union_bound: np.ndarray = field(metadata=NOT_IN_JSON)
     std: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The shares, without each query's probabilities."""
-        left_out = ("kept", "product_bound", "union_bound")
-        return {k: v for k, v in super().to_dict().items() if k not in left_out}
 
 
 def expected_robustness(queries: Array, candidates: Array, std: float) -> ExpectedRobustness:

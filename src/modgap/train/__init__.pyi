@@ -6,8 +6,7 @@ from .hooks import Hook, TrainState, at_end, every, gap_monitor
 from .images import Augment, decode
 from .loggers import JsonLinesLogger, Logger, TensorBoardLogger, WandbLogger
 from .loop import train
-from .loss import ContrastiveLoss, contrastive, identical
-from .loss_sentence_transformers import SentenceTransformersLoss
+from .loss import ContrastiveLoss, SentenceTransformersLoss, contrastive, identical
 from .loss_sigmoid import SigmoidLoss, sigmoid_contrastive
 from .metrics import SplitMetrics, evaluate_rows
 from .run import TrainingStopped, TrainResult

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from modgap.train.described import Described
 from modgap.train.gather import RankRows, average_gradient, gather_rows, rank_rows, sum_over
 from modgap.train.loss_chunked import chunked_loss
 from modgap.train.swap import Swap, check_features
-from modgap.train.temperature import Temperature
+from modgap.train.temperature import LearnedTemperature, Temperature
 
 
 def contrastive(
@@ -251,6 +252,35 @@ class ContrastiveLoss(Described):
     def set_extra_state(self, state: Tensor) -> None:
         """Continue from a ``state_dict``."""
         self._calls = int(state)
+
+
+class SentenceTransformersLoss(nn.Module):
+    """A loss for ``SentenceTransformerTrainer``: its data sets have two columns, which are pairs.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        What is trained.
+    loss : ContrastiveLoss, optional
+        With a temperature; by default CLIP's, learned. The trainer trains its parameters too.
+    """
+
+    def __init__(self, model: Any, loss: ContrastiveLoss | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = ContrastiveLoss(temperature=LearnedTemperature()) if loss is None else loss
+
+    def forward(
+        self, sentence_features: Iterable[Mapping[str, Any]], labels: Tensor | None = None
+    ) -> Tensor | dict[str, Tensor]:
+        """The loss of a batch of pairs; there are no labels."""
+        rows = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        if len(rows) != 2:
+            raise InputValueError(
+                f"The data set must have two columns, which are pairs, got {len(rows)}. Choose "
+                'them: data.select_columns(["image", "text"]).'
+            )
+        return self.loss(rows[0], rows[1])
 
 
 def identical(tokens: Tensor) -> Tensor:

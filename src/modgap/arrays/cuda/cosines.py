@@ -8,7 +8,7 @@ import numpy as np
 
 from modgap.arrays.base import row_blocks
 from modgap.arrays.cuda import block_side, full_precision
-from modgap.arrays.passes import passed
+from modgap.arrays.product import passed
 from modgap.core.checks import Array
 
 # histc counts in float32, which is exact up to this.

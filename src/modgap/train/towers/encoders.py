@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from modgap.core.checks import InputValueError, MissingExtraError, did_you_mean
 from modgap.core.limits import parse_json, read_json
-from modgap.core.tensor_file import read_tensors
+from modgap.core.tensor_file import kind_of_file, read_tensors
 from modgap.train.towers.config import MODEL_FILE, TowerConfig, TowerSide
 from modgap.train.towers.foreign import check_config
 
@@ -157,7 +157,7 @@ def _on_disk(path: Path, side: TowerSide) -> Encoder:
 
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
-    if _is_own(file):
+    if kind_of_file(file) is not None:  # towers that modgap saved
         return _own_tower(file, side)
     known = read_json(folder / CONFIG, "a network's config")
     if known.get("model_type") == EFFICIENTNET:
@@ -181,17 +181,6 @@ def _on_disk(path: Path, side: TowerSide) -> Encoder:
     return open_text_encoder(
         str(path), place, lambda name: (folder / name).read_text(encoding="utf-8")
     )
-
-
-def _is_own(file: Path) -> bool:
-    """Whether a file holds two towers that modgap saved."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            return "modgap" in (opened.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
 
 
 def _own_tower(file: Path, side: TowerSide) -> Encoder:
