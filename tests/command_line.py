@@ -6,9 +6,11 @@ import contextlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,11 +45,22 @@ def modgap(*words: object) -> Ran:
     """Run a command in this process, through the same door as the installed script."""
     from modgap.cli import main
 
+    return _in_this_process(main, "modgap", *words)
+
+
+def script(path: str | Path, *words: object) -> Ran:
+    """Run a script in this process as ``python path …`` would; it must end well."""
+    ran = _in_this_process(lambda: runpy.run_path(str(path), run_name="__main__"), path, *words)
+    assert ran.status == 0, ran
+    return ran
+
+
+def _in_this_process(main: Callable[[], object], *words: object) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     status: Any = 0
     try:
         with (
-            mock.patch.object(sys, "argv", ["modgap", *map(str, words)]),
+            mock.patch.object(sys, "argv", [*map(str, words)]),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             warnings.catch_warnings(),

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from command_line import everything_in, modgap, python, refuse, start, succeed
+from command_line import everything_in, modgap, refuse, start, succeed
+from modgap.cli import show
 from modgap.train import list_presets
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -39,14 +40,10 @@ def test_the_list_shows_every_preset_with_its_command():
     assert modgap("train", "--list", "--json").json == list_presets()
 
 
-def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece():
-    code = (
-        "from modgap.cli import show; show.out.width = 80\n"
-        "import sys; sys.argv = ['modgap', 'train', '--list']\n"
-        "from modgap.cli import main; main()"
-    )
-    lines = python(code).splitlines()
-    assert all(line.startswith("  ") or line in list_presets() for line in lines)
+def test_the_list_keeps_its_margin_at_80_columns_and_its_commands_in_one_piece(monkeypatch):
+    monkeypatch.setattr(show.out, "width", 80)
+    lines = succeed("train", "--list").out.splitlines()
+    assert all(line.startswith("  ") or line in list_presets() for line in lines if line)
     long = [line.strip() for line in lines if len(line) > 80]
     assert all(line.startswith("command: modgap train ") for line in long)
 

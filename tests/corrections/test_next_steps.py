@@ -6,14 +6,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 
-from command_line import modgap
+from command_line import modgap, script
 from index_services import new_name, postgres_url
 from modgap import Correction, open_embeddings, open_pair
 from modgap.corrections import load_corrections
@@ -164,9 +163,7 @@ def test_the_search_that_is_written_answers_each_kind_of_query(fixed, monkeypatc
     for command in commands:
         words = shlex.split(command)
         asking = words[words.index("--modality") + 1] if "--modality" in words else asked[0]
-        ran = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True,
-                             check=True)  # fmt: skip
-        first = ran.stdout.split("query 1")[0].splitlines()[1:]
+        first = script(*words[1:]).out.split("query 1")[0].splitlines()[1:]
         found = [(line.split()[1], int(line.split()[2])) for line in first]
         assert found == best(load_corrections("fix")[asking], held, asking)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from command_line import modgap
+from command_line import modgap, script
 from modgap import Modalities, diagnose, evaluate_correction
 from modgap.corrections import Calibrate, ExpectedWrong
 from modgap.diagnosis.splits import held_out, split
@@ -159,8 +157,7 @@ def test_a_fix_writes_them_and_its_search_finds_them(tmp_path):
     assert told["others"]["counts"] == {"image": 300}
     ask = tmp_path / "ask.npy"
     np.save(ask, OTHERS["image"][:2].astype(np.float32))
-    command = [sys.executable, str(folder / "search.py"), str(ask), "-k", "1180"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    answer = script(folder / "search.py", ask, "-k", "1180").out
     assert answer.count("  other ") == 2 * 300
     assert answer.count("  image ") == 2 * 740
 

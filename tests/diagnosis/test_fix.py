@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import everything_in, modgap
+from command_line import everything_in, modgap, script
 from index_services import new_name, postgres_url
 from modgap import Correction, Modalities, load_digits, open_embeddings, open_pair
 from modgap.core.locks import sole_writer_of
@@ -104,16 +104,11 @@ def test_the_search_that_is_written_runs_on_raw_queries(made, tmp_path):
     _, folder, _, Y = made
     np.save(tmp_path / "queries.npy", Y[:3] * 7)  # of any length
     for words in ([], [tmp_path / "queries.npy", "-k", "4"]):
-        ran = subprocess.run(
-            [sys.executable, folder / "search.py", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ran.stderr == ""
+        ran = script(folder / "search.py", *words)
+        assert ran.err == ""
         k = 4 if words else 10
         _, _, best = exact(folder, Y[: 3 if words else 5], k)
-        lines = [line.split() for line in ran.stdout.splitlines() if not line.startswith("query")]
+        lines = [line.split() for line in ran.out.splitlines() if not line.startswith("query")]
         expected = [("image", row) if row < 440 else ("text", row - 440) for row in best.ravel()]
         assert [(name, int(row)) for _, name, row, _ in lines] == expected
 
@@ -126,14 +121,11 @@ def test_both_kinds_of_query_get_a_vector_a_document_each(tmp_path):
         correction = Correction.load(tmp_path / f"correction-{asking}.safetensors")
         side = open_embeddings(tmp_path / "documents-image.parquet", column=f"embedding_{asking}")
         np.testing.assert_array_equal(side.rows(), correction.apply(X, "image"))
-        ran = subprocess.run(
-            [sys.executable, tmp_path / "search.py", "--modality", asking, "-k", "1"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        ran = script(tmp_path / "search.py", "--modality", asking, "-k", "1")
         asked = correction.apply(rows[:5], asking, "query")
         stored = np.vstack([correction.apply(X, "image"), correction.apply(Y, "text")])
         best, _ = search(asked, stored, 1, correction.metric)
-        found = [line.split()[1:3] for line in ran.stdout.splitlines() if "query" not in line]
+        found = [line.split()[1:3] for line in ran.out.splitlines() if "query" not in line]
         assert found == [
             ["image", str(row)] if row < 440 else ["text", str(row - 440)] for row in best[:, 0]
         ]

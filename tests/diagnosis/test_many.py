@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from command_line import script
 from conftest import FLICKR8K, make_many
 from modgap import Modalities, diagnose, fix, fuse, load_digits, mixed_retrieval
 from modgap.corrections import Calibrate, Center
@@ -117,11 +116,8 @@ def test_the_whole_way_with_fused_documents_and_queries_of_their_own(tmp_path):
         np.testing.assert_allclose(
             stored, correction.apply(rows, name, keys=data.keys_of(name)), rtol=1e-5
         )
-    done = subprocess.run(
-        [sys.executable, "fixed/search.py", "-k", "6"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    kinds = {line.split()[1] for line in done.stdout.splitlines() if not line.startswith("query")}
+    done = script(tmp_path / "fixed" / "search.py", "-k", "6")
+    kinds = {line.split()[1] for line in done.out.splitlines() if not line.startswith("query")}
     assert kinds <= {*data.names}
     assert len(kinds) > 1
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from command_line import script
 from hub_rows import DATA, GROUPS, HUBS, KEYED, N, X, Y, stored, three
 from index_services import (
     modgap,
@@ -64,11 +63,8 @@ def test_the_search_that_fix_writes_needs_no_bank_and_takes_any_number_of_modali
         write_embeddings(tmp_path / f"documents-{name}.parquet", documents)
     np.save(tmp_path / "example-queries-text.npy", Y[:3])
     (tmp_path / "search.py").write_text(search_script({"text": correction}), encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, tmp_path / "search.py", "-k", "4"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found = [line.split() for line in ran.stdout.splitlines() if not line.startswith("query")]
+    ran = script(tmp_path / "search.py", "-k", "4")
+    found = [line.split() for line in ran.out.splitlines() if not line.startswith("query")]
     whole = np.vstack([stored(correction, data, name) for name in data.names])
     keys = [(n, str(i)) for n in data.names for i in range(data.sides[n].n_rows)]
     best, _ = search(correction.apply(Y[:3], "text", "query"), whole, 4, "inner_product")
