@@ -9,10 +9,11 @@ else
 BIN := $(VENV)/bin
 endif
 OPENCLIP := .venv-openclip
+INTEGRATIONS := .venv-integrations
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo docs test test-long test-engines test-openclip fuzz lint release-check picture browser clean
+.PHONY: demo docs test test-long test-engines test-openclip test-integrations fuzz lint release-check picture browser clean
 .PHONY: bench bench-limits bench-growth bench-streaming bench-apps bench-gpu
 
 demo: $(VENV)/.core
@@ -35,6 +36,11 @@ fuzz: $(VENV)/.test
 # open_clip needs the torchvision of its torch, so it has an environment of its own.
 test-openclip: $(OPENCLIP)/.made
 	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/embed/test_open_clip.py tests/train/test_loops.py
+
+# A correction inside other people's libraries: sentence-transformers, LangChain, LlamaIndex, Chroma, DuckDB, the hub,
+# TypeScript.
+test-integrations: $(INTEGRATIONS)/.made
+	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q -m integrations tests/adapters tests/test_docs.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -95,7 +101,7 @@ browser:
 	@$(BIN)/python tests/browser.py --install
 
 clean:
-	rm -rf $(VENV) $(OPENCLIP) modgap-demo artefacts build dist site src/modgap/reports/page/plotly.min.js .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OPENCLIP) $(INTEGRATIONS) modgap-demo artefacts build dist site src/modgap/reports/page/plotly.min.js .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "modgap needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -126,4 +132,10 @@ $(VENV)/.release: $(VENV)/.made $(INPUTS)
 $(OPENCLIP)/.made: $(INPUTS)
 	$(PYTHON) -m venv $(OPENCLIP)
 	$(OPENCLIP)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[open-clip]' pytest hypothesis
+	@touch $@
+
+$(INTEGRATIONS)/.made: $(INPUTS)
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt -e '.[integrations]'
+	npm install --silent --prefix $(INTEGRATIONS) typescript@7
 	@touch $@

@@ -12,6 +12,10 @@ NOT_IMPORTED = {
     "modgap.reproduce.flickr8k.__main__",
     "modgap.arrays.cuda.kernels",
 }
+# Their libraries have an environment of their own: make test-integrations.
+INTEGRATIONS = {f"modgap.adapters.{name}" for name in ("chroma", "langchain", "llama_index")}
 MODULES = sorted(
-    {found.name for found in pkgutil.walk_packages(modgap.__path__, "modgap.")} - NOT_IMPORTED
+    {found.name for found in pkgutil.walk_packages(modgap.__path__, "modgap.")}
+    - NOT_IMPORTED
+    - INTEGRATIONS
 )

@@ -17,6 +17,7 @@ import pytest
 
 import modgap
 from command_line import modgap as command
+from embedders import write_model
 from modgap.datasets import load_digits
 from modgap.train import load_config
 from modules import MODULES
@@ -142,6 +143,15 @@ PAGES = {
 }
 # What follows this heading has tests of its own.
 ENDS = {"scores.md": "## A probability for every hit"}
+
+
+@pytest.mark.integrations
+def test_the_page_of_encoders_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    for library in ("langchain_chroma", "llama_index"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    monkeypatch.chdir(tmp_path)
+    write_model(tmp_path / "clip-ViT-B-32", "clip")
+    follow("encoders.md", capsys)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -82,8 +82,8 @@ def test_a_correction_is_applied_and_searched_with_without_scikit_learn(tmp_path
     assert loaded(code, (*HEAVY, "scipy.stats", "pandas", "pyarrow")) == []
 
 
-# Packages that export nothing to users.
-INTERNAL = ("modgap.core", "modgap.arrays", "modgap.cli", "modgap.reproduce.")
+# Packages that export nothing to users, or stand on libraries of make test-integrations.
+INTERNAL = ("modgap.core", "modgap.arrays", "modgap.cli", "modgap.reproduce.", "modgap.adapters")
 PACKAGES = sorted(
     found.name
     for found in pkgutil.walk_packages(modgap.__path__, "modgap.")

@@ -24,7 +24,9 @@ REASONS = {
     ),
     "called by the library whose class it belongs to": (
         "render list_commands readable seekable get_extra_state set_extra_state on_train_begin "
-        "on_train_start on_train_batch_end on_step_end on_evaluate extra_repr"
+        "on_train_start on_train_batch_end on_step_end on_evaluate extra_repr supported_spaces "
+        "is_legacy _get_query_embedding _aget_query_embedding _get_text_embedding "
+        "_aget_text_embedding _get_image_embedding _aget_image_embedding"
     ),
     "given by the library that calls the function": "batch_idx output_path",
     "the key of a cache": "n_modules",

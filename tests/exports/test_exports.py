@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,10 @@ from exported import (
     NAMES,
     calibrated_case,
     expected_wrong_case,
-    flat,
+    json_answers,
+    numpy_answers,
+    of_numpy,
+    sql_answers,
 )
 from index_services import postgres_url
 from modgap.core.checks import InputValueError
@@ -29,85 +30,20 @@ from modgap.exports import TARGETS, export_correction, merge_numbers
 FEW = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
-def of_numpy(case) -> dict[str, Any]:
-    """What the exported Python file defines."""
-    names: dict[str, Any] = {}
-    text = export_correction(case.correction, "numpy", NAMES[1])
-    exec(compile(text, "merge.py", "exec"), names)
-    return names
-
-
-def read_by_hand(numbers: dict[str, Any], lists: dict, k: int) -> list[tuple]:
-    """What the page says of the numbers, one hit after the other."""
-    hits = []
-    for name, (ids, scores) in lists.items():
-        bank, better = numbers["lists"][name], 0.0
-        r = bank["places"]
-        if len(scores) < r:
-            r = max(min(6, len(scores)), len(scores) // 2)
-        usual = slope = bank["usual_slope"]
-        if r >= 4:
-            rise = sum(scores[i - 1] - scores[r - 1] for i in range(4, r + 1))
-            slope = rise / sum(math.log(r / (i - 0.5)) for i in range(4, r + 1))
-        for key, score in zip(ids, scores, strict=True):
-            u = (score - scores[r - 1]) / math.sqrt(max(slope, 0.01 * usual) * usual)
-            e = math.exp(np.interp(u, bank["heights"], bank["log_expected"]))
-            held = max(e, 1e-30)
-            hits.append((held * (1 + 0.05 * better), (key, name, score, len(lists) * e)))
-            better += 1 / held
-    return [hit for _, hit in sorted(hits, key=lambda one: one[0])][:k]
-
-
 @FEW
-@given(EXPECTED_WRONG)
-def test_json_and_numpy_merge_by_expected_wrong_results_as_modgap_does(case):
-    merge = of_numpy(case)["merge_by_expected_wrong"]
-    numbers = json.loads(export_correction(case.correction, "json"))
-    for query in range(len(case.queries)):
-        lists = case.of_query(query)
-        case.check(query, merge(lists, case.k, case.at_most))
-        if case.at_most is None:
-            case.check(query, read_by_hand(numbers, lists, case.k))
+@given(EXPECTED_WRONG | CALIBRATED)
+def test_json_and_numpy_merge_as_modgap_does(case):
+    case.check_all(numpy_answers(case))
+    if case.at_most is None:
+        case.check_all(json_answers(case))
 
 
-@FEW
-@given(CALIBRATED)
-def test_json_and_numpy_merge_by_calibrated_scores_as_modgap_does(case):
-    merge = of_numpy(case)["merge_calibrated"]
-    numbers = json.loads(export_correction(case.correction, "json", NAMES[1]))
-    for query, row in enumerate(case.queries.tolist()):
-        lists = case.of_query(query)
-        case.check(query, merge(row, lists, case.k))
-        length = math.sqrt(sum(q * q for q in row)) if numbers["unit_queries"] else 1.0
-        hits = []
-        for name, held in numbers["lists"].items():
-            level = sum(q * m for q, m in zip(row, held["mean"], strict=True)) / length
-            hits += [
-                (key, name, (score - level) / held["spread"])
-                for key, score in zip(*lists[name], strict=True)
-            ]
-        case.check(query, sorted(hits, key=lambda hit: -hit[2])[: case.k])
-
-
-@settings(FEW, max_examples=5)
-@given(EXPECTED_WRONG, CALIBRATED)
-def test_postgresql_merges_as_modgap_does(by_e, calibrated):
+@settings(FEW, max_examples=8)
+@given(EXPECTED_WRONG | CALIBRATED)
+def test_postgresql_merges_as_modgap_does(case):
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        for case in (by_e, calibrated):
-            connection.execute(export_correction(case.correction, "sql", NAMES[1]))
-        for query in range(len(by_e.queries)):
-            found = connection.execute(
-                "SELECT * FROM merge_by_expected_wrong(%s, %s, %s, %s, %s)",
-                (*flat(by_e.of_query(query)), by_e.k, by_e.at_most),
-            ).fetchall()
-            by_e.check(query, found)
-        for query, row in enumerate(calibrated.queries.tolist()):
-            found = connection.execute(
-                "SELECT * FROM merge_calibrated(%s, %s, %s, %s, %s)",
-                (row, *flat(calibrated.of_query(query)), calibrated.k),
-            ).fetchall()
-            calibrated.check(query, found)
+        case.check_all(sql_answers(case, "sql", connection))
 
 
 def test_equal_scores_keep_their_order_and_an_empty_list_counts_for_nothing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -10,12 +10,12 @@ import lazy_loader
 
 
 def attach(
-    package: str, file: str, *, needs: str = "", extra: str = "", purpose: str = ""
+    package: str, file: str, *, needs: Mapping[str, tuple[str, str]] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from its ``__init__.pyi``.
 
-    ``needs`` is an optional library that its modules import; where that is missing, the error
-    names the extra that brings it.
+    ``needs`` holds optional libraries that its modules import, each with the extra that brings it
+    and what is then not to be had: the error where one is missing.
     """
     find, listing, names = lazy_loader.attach_stub(package, file)
 
@@ -23,10 +23,10 @@ def attach(
         try:
             return find(name)
         except ModuleNotFoundError as error:
-            if needs and error.name == needs:
+            if needs and error.name is not None and error.name in needs:
                 from modgap.core.checks import require
 
-                require(needs, extra, purpose)
+                require(error.name, *needs[error.name])
             raise
 
     return find_or_explain, listing, names

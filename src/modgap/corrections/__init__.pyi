@@ -10,7 +10,15 @@ from .base import (
 )
 from .calibrate import Calibrate
 from .check import check_corrector
-from .correction import METRICS, Correction, FittedRows, Metric, Role, query_modalities
+from .correction import (
+    METRICS,
+    Correction,
+    FittedRows,
+    Metric,
+    Role,
+    one_query_modality,
+    query_modalities,
+)
 from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
 from .expected_wrong import ExpectedWrong
 from .extending import extend
@@ -85,6 +93,7 @@ __all__ = [
     "load_corrections",
     "make_corrector",
     "next_commands",
+    "one_query_modality",
     "open_preset",
     "own_keys",
     "query_modalities",

@@ -558,3 +558,14 @@ def query_modalities(
         if correction is not None:
             correction.check_serves(name)
     return tuple(name for name in names if name in named)
+
+
+def one_query_modality(queries: str | None, correction: Correction) -> str:
+    """The one modality whose queries are meant; to be named where the correction serves several."""
+    asking = query_modalities(queries, correction.names, correction)
+    if len(asking) > 1:
+        raise InputValueError(
+            f"This correction serves {' and '.join(asking)} queries. Choose with --queries (in "
+            "Python, queries=…)."
+        )
+    return asking[0]

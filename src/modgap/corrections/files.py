@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -134,6 +135,14 @@ def save_corrections(
     for file, correction in zip(files, corrections.values(), strict=False):
         correction.save(file)
     return files
+
+
+def correction_bytes(correction: Correction) -> bytes:
+    """The content of the file that ``save`` writes."""
+    with tempfile.TemporaryDirectory(prefix="modgap-") as folder:
+        path = Path(folder) / f"{_STEM}{_SUFFIX}"
+        correction.save(path)
+        return path.read_bytes()
 
 
 def _files(path: Path) -> list[Path]:

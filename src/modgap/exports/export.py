@@ -12,7 +12,7 @@ import numpy as np
 
 from modgap._version import __version__
 from modgap.core.checks import InputValueError, check_choice
-from modgap.corrections import Correction, query_modalities
+from modgap.corrections import Correction, one_query_modality
 from modgap.corrections.list_background import (
     EVEN,
     FIRST,
@@ -71,7 +71,7 @@ def merge_numbers(correction: Correction, queries: str | None = None) -> dict[st
     """
     if correction.background is None:
         check_mergeable(correction)
-    asking = _asking(correction, queries)
+    asking = one_query_modality(queries, correction)
     head = {"schema": SCHEMA, "made_by": f"modgap {__version__}", "queries": asking}
     if correction.background is not None:
         return head | _of_background(correction)
@@ -132,16 +132,6 @@ def _json(numbers: Mapping[str, Any]) -> str:
     """A line for each of the numbers, and for each list."""
     lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in numbers.items())
     return "{\n" + ",\n".join(lines) + "\n}"
-
-
-def _asking(correction: Correction, queries: str | None) -> str:
-    asking = query_modalities(queries, correction.names, correction)
-    if len(asking) > 1:
-        raise InputValueError(
-            f"This correction serves {' and '.join(asking)} queries. Choose with --queries (in "
-            "Python, queries=…)."
-        )
-    return asking[0]
 
 
 def _short(value: float) -> float:

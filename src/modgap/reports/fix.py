@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from modgap.core.results import spoken
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
+from modgap.corrections.files import correction_bytes
 from modgap.corrections.wording import metric_to_rank_by, of_preset
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
@@ -98,11 +97,3 @@ def fitted_on(correction: Correction) -> str:
     """How many rows of each modality a correction was fitted on."""
     counts = correction.about.get("fitted_on", {})
     return spoken(f"{count:,} {name}" for name, count in counts.items())
-
-
-def correction_bytes(correction: Correction) -> bytes:
-    """The content of the file that ``save`` writes."""
-    with tempfile.TemporaryDirectory(prefix="modgap-") as folder:
-        path = Path(folder) / CORRECTION_FILE
-        correction.save(path)
-        return path.read_bytes()

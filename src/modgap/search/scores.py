@@ -78,7 +78,7 @@ def metric_of(metric: Metric | None, correction: Correction | None, default: Met
     if metric is None:
         return correction.metric if correction is not None else default
     asked = check_choice(metric, "metric", METRICS)
-    if correction is not None and asked != correction.metric and not _ranks_alike(correction):
+    if correction is not None and asked != correction.metric and not ranks_alike(correction):
         method = correction.about.get("method", "This correction")
         own = METRIC_NAMES[correction.metric]
         warnings.warn(
@@ -91,7 +91,7 @@ def metric_of(metric: Metric | None, correction: Correction | None, default: Met
     return asked
 
 
-def _ranks_alike(correction: Correction) -> bool:
+def ranks_alike(correction: Correction) -> bool:
     """Whether the metric does not matter to the correction: it leaves rows, or all are unit."""
     maps = correction.maps.values()
     return all(m.is_identity for m in maps) or all(m.gives_unit_rows for m in maps)

@@ -7,5 +7,5 @@ searched on its own. ``Jobs`` runs work in the background. Needs ``modgap[serve]
 from modgap.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__, __file__, needs="fastapi", extra="serve", purpose="modgap.serve"
+    __name__, __file__, needs={"fastapi": ("serve", "modgap.serve")}
 )

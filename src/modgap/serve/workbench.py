@@ -23,12 +23,13 @@ from modgap.corrections import (
     query_modalities,
     row_length,
 )
+from modgap.corrections.files import correction_bytes
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.splits import Splits, check_splittable, split
 from modgap.evaluation import Evaluator, Goal, Scores
 from modgap.io import Modalities
 from modgap.moments import PairMoments
-from modgap.reports.fix import correction_bytes, demanded, not_judged
+from modgap.reports.fix import demanded, not_judged
 
 RECOMMENDED = "recommended"
 # Reading, evaluating as it is, fitting, evaluating; and placing the rows in the index.

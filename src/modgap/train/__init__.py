@@ -5,6 +5,4 @@ Names are resolved when first used: a config can be read without torch.
 
 from modgap.core.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__, __file__, needs="torch", extra="train", purpose="Training"
-)
+__getattr__, __dir__, __all__ = attach(__name__, __file__, needs={"torch": ("train", "Training")})

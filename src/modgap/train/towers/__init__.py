@@ -2,6 +2,4 @@
 
 from modgap.core.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__, __file__, needs="torch", extra="towers", purpose="A tower"
-)
+__getattr__, __dir__, __all__ = attach(__name__, __file__, needs={"torch": ("towers", "A tower")})

@@ -1,0 +1,14 @@
+"""A correction at the encoder: inside sentence-transformers, LangChain, LlamaIndex and Chroma."""
+
+from modgap.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    __file__,
+    needs={
+        "chromadb": ("chroma", "ChromaEmbeddingFunction"),
+        "langchain_core": ("langchain", "LangChainEmbeddings"),
+        "llama_index": ("llama-index", "LlamaIndexEmbedding"),
+        "sentence_transformers": ("st", "append_correction"),
+    },
+)
