@@ -57,20 +57,25 @@ def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
     )
 
 
+def fill(page: Path, made: dict[str, str]) -> None:
+    """Replace what stands between the marks of each name."""
+    text = page.read_text(encoding="utf-8")
+    for name, block in made.items():
+        start = text.index(f"<!-- {name}: start -->\n") + len(f"<!-- {name}: start -->\n")
+        text = f"{text[:start]}{block}\n{text[text.index(f'<!-- {name}: end -->') :]}"
+    page.write_text(text, encoding="utf-8")
+    print(f"wrote {page}")
+
+
 def main() -> None:
-    """Replace what stands between the marks, and say how many came out how."""
-    text = PAGE.read_text(encoding="utf-8")
+    """Write the verdicts, with how many came out how, and the bounds."""
     counts = Counter(found.words for found in recorded().values())
     said = "; ".join(f"{words} {count}" for words, count in counts.most_common())
     made = {
         "verdicts": f"{said}.\n\n{table(VERDICTS, rows())}",
         "bounds": table(("entry", "the paper says", "bound before", "bound now"), bounds()),
     }
-    for name, block in made.items():
-        start = text.index(f"<!-- {name}: start -->\n") + len(f"<!-- {name}: start -->\n")
-        text = f"{text[:start]}{block}\n{text[text.index(f'<!-- {name}: end -->') :]}"
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"wrote {PAGE}")
+    fill(PAGE, made)
 
 
 if __name__ == "__main__":

@@ -30,18 +30,18 @@ from modgap.reproduce.flickr8k.methods import (
     order_of,
     recipes_of,
 )
-from modgap.reproduce.flickr8k.plan import Budget, in_words, plan
+from modgap.reproduce.flickr8k.plan import in_words, plan
 from modgap.reproduce.flickr8k.results import (
     CONES,
     FIRST,
     FROM_SCRATCH,
     PRETRAINED,
     Runs,
-    gather_runs,
     mean_and_deviation,
     read_runs,
 )
 from modgap.reproduce.flickr8k.transfer import cifar_task, digits_task, fashion_task
+from modgap.reproduce.runs import Budget, gather
 from modgap.reproduce.statistics import mean_interval
 from modgap.train import load_config
 from modgap.train.config import differences
@@ -324,7 +324,7 @@ def test_gathered_runs_are_a_line_each(tmp_path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps({"recipe": name}))
     out = tmp_path / "results.json"
     for _ in range(2):  # what was gathered before is no run
-        assert gather_runs(tmp_path, out).startswith("2 runs")
+        assert gather(tmp_path, out).startswith("2 runs")
     assert out.read_text() == '[\n{"recipe": "a"},\n{"recipe": "b"}\n]\n'
     assert list(read_runs(out).runs) == ["a", "b"]
 

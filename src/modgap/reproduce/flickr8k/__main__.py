@@ -15,10 +15,8 @@ compares with the papers.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -26,7 +24,6 @@ from typing import Any
 
 from modgap.core.checks import InputValueError
 from modgap.core.files import write_text
-from modgap.core.locks import sole_writer_of
 from modgap.core.results import to_json
 from modgap.reproduce.flickr8k import training
 from modgap.reproduce.flickr8k.methods import (
@@ -39,8 +36,8 @@ from modgap.reproduce.flickr8k.methods import (
     order_of,
     recipes_of,
 )
-from modgap.reproduce.flickr8k.plan import Budget, Planned, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, cones, gather_runs
+from modgap.reproduce.flickr8k.plan import Planned, in_words, plan
+from modgap.reproduce.flickr8k.results import FIRST, cones
 from modgap.reproduce.flickr8k.transfer import (
     FASHION,
     TransferTask,
@@ -48,6 +45,7 @@ from modgap.reproduce.flickr8k.transfer import (
     digits_task,
     fashion_task,
 )
+from modgap.reproduce.runs import Budget, complete, gather
 from modgap.train.config import DataConfig
 from modgap.train.data import Data
 
@@ -60,14 +58,14 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     runs = planned(given)
     if given.plan:
-        done = {run.name: is_done(run, folder) for run in runs}
+        done = {run.name: run.is_done(folder) for run in runs}
         print(in_words(runs, done))
         return
     train_all(given, runs, Budget(given.minutes, began))
     if given.gather:
         if (found := cones(folder)) is not None:
             write_text(folder / "cones.json", to_json(training.as_numbers(found)) + "\n")
-        print(gather_runs(folder, folder / "results.json"))
+        print(gather(folder, folder / "results.json"))
 
 
 def parsed() -> argparse.Namespace:
@@ -104,7 +102,9 @@ def planned(given: argparse.Namespace) -> list[Planned]:
     first = FIRST_STEPS[given.preset] if not given.only or FIRST in given.only else {}
     return [
         *(
-            Planned(f"first-steps-{rate:g}", Recipe(FIRST), count, 4.0 * count)
+            Planned(
+                name=f"first-steps-{rate:g}", seconds=4.0 * count, recipe=Recipe(FIRST), seed=count
+            )
             for rate, count in first.items()
         ),
         *plan(runs, given.preset, given.set),
@@ -117,41 +117,20 @@ def train_all(given: argparse.Namespace, runs: Sequence[Planned], budget: Budget
     place = training.Place(given.data, given.output, given.preset, tuple(given.set), encoders)
     tasks = tasks_of(given)
     loaded: dict[DataConfig, Data] = {}
-    left = [run for run in runs if not is_done(run, given.output)]
-    while (run := next((run for run in left if has_start(run, given.output)), None)) is not None:
-        started = monotonic()
-        if not budget.allows(run, started):
-            print(f"no time for {run.name}, and {len(left) - 1} more are left", flush=True)
-            return
-        left.remove(run)
-        with ExitStack() as held:
-            try:
-                held.enter_context(sole_writer_of(given.output / run.name))
-            except InputValueError:
-                continue  # another process is at it
-            if is_done(run, given.output):
-                continue
-            wanted = place.config(0, run.recipe.settings).data
-            if wanted not in loaded:
-                loaded[wanted] = place.load(run.recipe.settings)
-            found = training.as_numbers(work(run, place, tasks)(loaded[wanted]))
-            write_text(file_of(run, given.output), to_json(found) + "\n")
-        seconds = monotonic() - started
-        budget.learn(run, seconds)
-        told = brief(found.get("metrics", {}))
-        print(json.dumps({"run": run.name, "seconds": round(seconds, 1), **told}), flush=True)
-    for run in left:
+
+    def measured(run: Planned) -> Any:
+        wanted = place.config(0, run.recipe.settings).data
+        if wanted not in loaded:
+            loaded[wanted] = place.load(run.recipe.settings)
+        return training.as_numbers(work(run, place, tasks)(loaded[wanted]))
+
+    waiting = complete(
+        runs, given.output, budget, measured,
+        is_ready=lambda run: has_start(run, given.output),
+        brief=lambda found: brief(found.get("metrics", {})),
+    )  # fmt: skip
+    for run in waiting:
         print(f"{run.name} waits for {run.recipe.after}, seed {run.seed}", flush=True)
-
-
-def file_of(run: Planned, folder: Path) -> Path:
-    """Where a run leaves what it found."""
-    return folder / f"{run.name}.json"
-
-
-def is_done(run: Planned, folder: Path) -> bool:
-    """Whether a run has left what it found."""
-    return file_of(run, folder).exists()
 
 
 def has_start(run: Planned, folder: Path) -> bool:

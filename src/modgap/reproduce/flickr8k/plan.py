@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modgap.reproduce.flickr8k.methods import PRESET, PRETRAINED_PRESET, Recipe
+from modgap.reproduce.runs import LongRun
 from modgap.train.config_files import load_config
 
 N_TRAIN = 6000
@@ -14,14 +15,12 @@ N_TRAIN = 6000
 COSTS = {PRESET: (12.0, 0.03), PRETRAINED_PRESET: (12.0, 0.087)}
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A run by the name of its file, with the seconds that it should take."""
+@dataclass(frozen=True, kw_only=True)
+class Planned(LongRun):
+    """A run of a recipe with one seed."""
 
-    name: str
     recipe: Recipe
     seed: int
-    seconds: float
 
 
 def plan(runs: Sequence[tuple[Recipe, int]], preset: str, settings: Sequence[str]) -> list[Planned]:
@@ -31,7 +30,8 @@ def plan(runs: Sequence[tuple[Recipe, int]], preset: str, settings: Sequence[str
         train = load_config(preset, [*recipe.settings, *settings]).train
         fixed, each = COSTS[preset]
         seconds = fixed + each * train.total_steps(N_TRAIN)
-        found.append(Planned(f"{recipe.file}-{seed}", recipe, seed, seconds))
+        name = f"{recipe.file}-{seed}"
+        found.append(Planned(name=name, seconds=seconds, recipe=recipe, seed=seed))
     return found
 
 
@@ -47,19 +47,3 @@ def in_words(runs: Sequence[Planned], done: Mapping[str, bool]) -> str:
         )
     lines.append(f"{total / 60:.1f} minutes are left, one run after the other on an H200.")
     return "\n".join(lines)
-
-
-class Budget:
-    """Minutes that may be used; estimates follow what the runs before took."""
-
-    def __init__(self, minutes: float | None, began: float) -> None:
-        self.end = None if minutes is None else began + 60 * minutes
-        self.factor = 1.0
-
-    def allows(self, run: Planned, now: float) -> bool:
-        """Whether a run that starts now should end in time."""
-        return self.end is None or now + self.factor * run.seconds <= self.end
-
-    def learn(self, run: Planned, seconds: float) -> None:
-        """Take note of how long a run took: the mean of what was thought and what was seen."""
-        self.factor = (self.factor + seconds / run.seconds) / 2

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputValueError
-from modgap.core.files import write_text
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.cone_initialisations import compare_cones
 
@@ -111,19 +110,6 @@ def read_runs(path: Path = PRETRAINED) -> Runs:
             "python -m modgap.reproduce.flickr8k --gather writes such a file."
         ) from error
     return Runs(found)
-
-
-def gather_runs(folder: Path, path: Path) -> str:
-    """Put every run's file below a folder into one, in the order of their names."""
-    runs = [
-        json.loads(found.read_text(encoding="utf-8"))
-        for found in sorted(folder.glob("*.json"))
-        if found != path
-    ]
-    # A line per run: short enough to keep, and a run that changes is one line that changes.
-    lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in runs)
-    write_text(path, f"[\n{lines}\n]\n")
-    return f"{len(runs)} runs in {path}"
 
 
 CONES = "cones of the baseline"

