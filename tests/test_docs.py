@@ -206,7 +206,7 @@ def test_the_config_of_the_training_page_is_one(tmp_path):
 
 
 def test_the_tables_of_the_training_page_are_those_of_the_results(tmp_path, monkeypatch, capsys):
-    page = ROOT / "docs" / "guides" / "training" / "training.md"
+    page = ROOT / "docs" / "evidence" / "training.md"
     copy = tmp_path / "training.md"
     copy.write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
     made = runpy.run_path(str(ROOT / "tools" / "make_training.py"))

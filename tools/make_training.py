@@ -1,4 +1,4 @@
-"""Put the results of the training runs into docs/guides/training/training.md.
+"""Put the results of the training runs into docs/evidence/training.md.
 
     python tools/make_training.py
 
@@ -36,7 +36,7 @@ from modgap.reproduce.yaras2024.trained_tables import (
     recipe_of,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "training" / "training.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "training.md"
 # Recipe → gap, image and text retrieval as printed; later tables round to fewer digits.
 PRINTED = {
     recipe_of(row): [table.column(name, [row])[0] for name in (GAP, IMAGE, TEXT)]
