@@ -1,5 +1,5 @@
 """How often mix-ups are noticed, and how often honest rows raise an alarm: the tables of
-docs/guides/search/mix-ups.md.
+docs/evidence/mix-ups.md.
 
     python benchmarks/mixups.py DATA_FOLDER
 

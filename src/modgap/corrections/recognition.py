@@ -28,7 +28,7 @@ MIN_ROWS = 20
 MAX_SAMPLE = 1_000
 
 # Rows of another model are at 0.6 and beyond, rows of another data set at 0.5 and below; see
-# docs/guides/search/mix-ups.md.
+# docs/evidence/mix-ups.md.
 FOREIGN = 0.55
 FAR = 0.4
 # What rows of another model would have at the least for means and variances to tell them.

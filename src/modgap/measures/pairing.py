@@ -17,7 +17,7 @@ from modgap.io import Modalities, PairingWarning
 # Fewer pairs than these cannot tell a weak model from shuffled rows.
 MIN_PAIRS = 30
 # Shuffled rows exceed this less than once in a thousand times, whatever the rows; see
-# docs/guides/search/mix-ups.md for how often they do, and how far honest pairs are above it.
+# docs/evidence/mix-ups.md for how often they do, and how far honest pairs are above it.
 MIN_Z = 4.0
 # Another encoder of the same texts makes z grow with the number of pairs, either way, but leaves
 # recall at chance and the matched cosines within their spread. Few pairs of a weak model may miss
