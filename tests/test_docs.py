@@ -18,6 +18,7 @@ import pytest
 import modgap
 from command_line import modgap as command
 from embedders import write_model
+from hub_server import own_hub
 from modgap.datasets import load_digits
 from modgap.train import load_config
 from modules import MODULES
@@ -143,6 +144,12 @@ PAGES = {
 }
 # What follows this heading has tests of its own.
 ENDS = {"scores.md": "## A probability for every hit"}
+
+
+def test_the_page_of_sharing_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with own_hub(monkeypatch, tmp_path / "cache"):
+        follow("share.md", capsys)
 
 
 @pytest.mark.integrations

@@ -18,7 +18,7 @@ from chromadb.utils.embedding_functions import (
 from modgap.adapters.vectors import Store, VectorCorrection
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import Correction, Metric
-from modgap.corrections.files import correction_bytes
+from modgap.corrections.files import CORRECTION_FILE, correction_bytes
 
 _SPACES: dict[Metric, Space] = {"cosine": "cosine", "inner_product": "ip", "euclidean": "l2"}
 
@@ -127,7 +127,7 @@ class ChromaEmbeddingFunction(EmbeddingFunction[Embeddable]):
             )
         function = known.build_from_config(config["config"])
         with tempfile.TemporaryDirectory(prefix="modgap-") as folder:
-            path = Path(folder) / "correction.safetensors"
+            path = Path(folder) / CORRECTION_FILE
             path.write_bytes(base64.b64decode(config["correction"]))
             correction = Correction.load(path)
         return ChromaEmbeddingFunction(function, correction, trust_rows=config["trust_rows"])

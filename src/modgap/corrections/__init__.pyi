@@ -28,6 +28,7 @@ from .files import (
     load_corrections,
     save_corrections,
 )
+from .hub import NoCardWarning
 from .hubs import Hubs
 from .presets import PRESETS, open_preset
 from .recognition import (
@@ -67,6 +68,7 @@ __all__ = [
     "Hubs",
     "Method",
     "Metric",
+    "NoCardWarning",
     "NotFitted",
     "NothingMovesWarning",
     "OriginShift",

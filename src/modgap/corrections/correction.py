@@ -423,6 +423,86 @@ class Correction(Brief):
         return None
 
     @classmethod
+    def from_pretrained(
+        cls, name: str | os.PathLike[str], *, revision: str | None = None
+    ) -> Correction:
+        """A correction that ships with modgap, of a folder, or of the Hugging Face Hub.
+
+        Only ``correction.safetensors`` and the card are read, and no code is run.
+
+        Parameters
+        ----------
+        name : str or path
+            Such as ``modgap/clip-vit-b-32-captions``, which ships with modgap and needs no
+            network; a folder that ``save_pretrained`` wrote; or owner/name on the hub.
+        revision : str, optional
+            The commit, where the correction is on the hub: it can then not change, and is read
+            from the hub's cache without a network.
+        """
+        from modgap.corrections.hub import read_pretrained
+
+        return read_pretrained(name, revision)
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        judged: object = None,
+        model: str = "",
+        data: str = "",
+        licence: str = "",
+        bank: bool = True,
+    ) -> None:
+        """Write the correction and its card into a folder.
+
+        Parameters
+        ----------
+        folder : path
+            One that is there, or a new one.
+        judged : Diagnosis, Evaluation or str, optional
+            The verdict and metrics, which the card prints.
+        model, data, licence : str, optional
+            What embedded the rows, what they were, and who may use the correction.
+        bank : bool
+            False leaves the bank of queries out; see ``without_bank``.
+        """
+        from modgap.corrections.hub import card_of, write_pretrained
+
+        name = os.path.basename(os.path.abspath(folder))
+        card = card_of(self, name, repr(name), judged, model, data, licence)
+        write_pretrained(self, folder, bank, card)
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        judged: object = None,
+        model: str = "",
+        data: str = "",
+        licence: str = "",
+        bank: bool | None = None,
+        private: bool | None = None,
+    ) -> str:
+        """Upload the correction and its card; the commit, to be named as ``revision``.
+
+        Parameters
+        ----------
+        name : str
+            owner/name on the Hugging Face Hub; the repository is made where there is none.
+        judged, model, data, licence
+            As for ``save_pretrained``.
+        bank : bool, optional
+            Whether to upload the bank of queries; to be said where there is one.
+        private : bool, optional
+            Whether a new repository is private; by default as its owner's settings say.
+        """
+        from modgap.corrections.hub import card_of, upload_pretrained
+
+        opened = f'{name!r}, revision="…"'
+        card = card_of(self, name, opened, judged, model, data, licence)
+        return upload_pretrained(self, name, bank, private, card)
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Correction:
         """Read what ``save`` wrote; nothing in the file is ever executed."""
         header, tensors = read_tensors(path, "correction")

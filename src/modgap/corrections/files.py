@@ -14,6 +14,7 @@ from modgap.corrections.correction import Correction, Role
 
 BOTH = "both"
 _STEM, _SUFFIX = "correction", ".safetensors"
+CORRECTION_FILE = f"{_STEM}{_SUFFIX}"
 
 
 def load_corrections(
@@ -107,7 +108,7 @@ def file_safe(name: str) -> str:
 
 def correction_file_name(asking: str, *, several: bool) -> str:
     """The name of a correction's file: plain where there is one only."""
-    return f"{_STEM}-{file_safe(asking)}{_SUFFIX}" if several else f"{_STEM}{_SUFFIX}"
+    return f"{_STEM}-{file_safe(asking)}{_SUFFIX}" if several else CORRECTION_FILE
 
 
 def save_corrections(
@@ -140,7 +141,7 @@ def save_corrections(
 def correction_bytes(correction: Correction) -> bytes:
     """The content of the file that ``save`` writes."""
     with tempfile.TemporaryDirectory(prefix="modgap-") as folder:
-        path = Path(folder) / f"{_STEM}{_SUFFIX}"
+        path = Path(folder) / CORRECTION_FILE
         correction.save(path)
         return path.read_bytes()
 
@@ -149,12 +150,12 @@ def _files(path: Path) -> list[Path]:
     """The file itself; else those of a folder, or those that several were written to instead."""
     if path.is_file():
         return [path]
-    whole = path / f"{_STEM}{_SUFFIX}" if path.is_dir() else path
+    whole = path / CORRECTION_FILE if path.is_dir() else path
     found = sorted(whole.parent.glob(f"{glob.escape(whole.stem)}-*{_SUFFIX}"))
     found = [*([whole] if whole.is_file() else []), *found]
     if not found and path.is_dir():  # what diagnose writes for both kinds of query
-        found = sorted(path.glob(f"*/{_STEM}{_SUFFIX}"))
+        found = sorted(path.glob(f"*/{CORRECTION_FILE}"))
     if not found:
-        held = f", no {_STEM}{_SUFFIX} and no {_STEM}-NAME{_SUFFIX}" if path.is_dir() else ""
+        held = f", no {CORRECTION_FILE} and no {_STEM}-NAME{_SUFFIX}" if path.is_dir() else ""
         raise InputValueError(f"There is no correction at {path}{held}. Make one: modgap fit.")
     return found

@@ -7,12 +7,11 @@ from typing import Any
 
 from modgap.core.results import spoken
 from modgap.corrections import Correction, demands_by_topic, in_one_sentence, next_commands
-from modgap.corrections.files import correction_bytes
+from modgap.corrections.files import CORRECTION_FILE, correction_bytes
 from modgap.corrections.wording import metric_to_rank_by, of_preset
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import NOT_JUDGED
 
-CORRECTION_FILE = "correction.safetensors"
 # A larger correction would make the page too heavy to mail; it has a file of its own.
 _MOST_BYTES = 1_000_000
 
