@@ -14,7 +14,7 @@ import numpy as np
 
 from item_files import write, write_table
 from modgap.embed import CallableModel
-from modgap.tasks.denigration import denigration_prompts
+from modgap.tasks.fairface import denigration_prompts
 from task_rows import png
 
 WORDS = ("cat", "dog", "bee", "ant", "cow", "owl", "left", "right", "red", "blue")

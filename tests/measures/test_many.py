@@ -18,7 +18,7 @@ from modgap.measures import (
     gap_matrix,
     measure,
     pairing_signal,
-    summary,
+    side_rows,
     wasserstein_uniformity,
 )
 
@@ -81,7 +81,7 @@ def test_no_modality_is_measured_twice(data, monkeypatch):
         seen.append(U.shape)
         return half_product_pass(U, consumers)
 
-    monkeypatch.setattr(summary, "half_product_pass", counted)
+    monkeypatch.setattr(side_rows, "half_product_pass", counted)
     measure(data)
     assert len(seen) == len(NAMES)
 

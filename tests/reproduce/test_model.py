@@ -25,7 +25,7 @@ from modgap.reproduce.model_data import OTHER_TEMPLATES, open_model_data, own_ro
 from modgap.reproduce.run import run_entry
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.sources import Pairs, pairs, zero_shots
-from modgap.tasks.denigration import denigration_prompts
+from modgap.tasks.fairface import denigration_prompts
 from modgap.tasks.zero_shot import TEMPLATES
 
 D, SIDE = 8, 16

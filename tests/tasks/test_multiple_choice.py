@@ -15,7 +15,8 @@ from modgap.tasks import (
     sweep_task,
 )
 from modgap.tasks import rephrased_choice as protocol_of
-from modgap.tasks.multiple_choice import AMOUNTS, own_directions
+from modgap.tasks.multiple_choice import AMOUNTS
+from modgap.tasks.questions import own_directions
 from task_rows import nearest, planted_questions
 
 SIZES = (4, 2, 3, 4, 4)

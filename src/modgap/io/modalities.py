@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -23,9 +22,6 @@ from modgap.core.checks import (
     check_values,
 )
 from modgap.core.door import (
-    check_group_labels,
-    check_groups,
-    encode_groups,
     is_model_output,
     what_to_call,
 )
@@ -36,18 +32,14 @@ from modgap.io.duplicates import MAX_ROWS, groups_joined
 from modgap.io.embeddings import Embeddings
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys
-from modgap.io.id_matches import PairingWarning, match_ids, refuse_repeated
 from modgap.io.images import Thumbnail
+from modgap.io.row_pairs import row_pairs
 from modgap.moments import Moments, PairMoments
 from modgap.moments.pair import pair_moments_of
 
 DEFAULT_NAMES = ("image", "text")
 # Other documents of each modality that an index which is judged holds, at most.
 MAX_OTHERS = 10_000
-
-_HOW_TO_PAIR = (
-    "Say which rows match with groups (--groups), or that none do with paired=False (--unpaired)."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,45 +150,7 @@ class Modalities:
         Without ``by_place`` rows are no pairs because there are as many of each: those of a long
         table stand one below the other.
         """
-        names, sizes = tuple(sides), [side.n_rows for side in sides.values()]
-        if groups is not None:
-            if paired is False:
-                raise InputValueError(
-                    "groups say which rows match, so they cannot be unpaired as well."
-                )
-            labels = tuple(check_group_labels(groups, names))
-            codes = encode_groups(labels, sizes, names)
-            return cls(
-                sides, True, codes, pairing="by group", keyed_by="group", group_labels=labels
-            )
-        if paired is False:
-            return cls(sides, False, pairing="not paired", keyed_by="own row")
-        have_ids = all("ids" in side.columns for side in sides.values())
-        by_id = match_ids(*sides.values()) if have_ids else None
-        if by_id is not None and all(by_id.matched):
-            if paired is None and not by_place:
-                refuse_repeated(sides)
-            pairing = f"by id: {by_id.words(names)}"
-            if by_id.few:
-                _warn(f"Few ids match, so few rows have a pair {pairing}. {_HOW_TO_PAIR}")
-            elif by_id.codes is None:
-                pairing = "row by row, the ids agree"
-            return cls(sides, True, by_id.codes, pairing=pairing, keyed_by="id")
-        said = paired is not None
-        if paired is None:
-            paired = by_place and len({*sizes}) == 1
-        if paired and len({*sizes}) > 1:
-            check_groups(None, sizes[0], next(n for n in sizes if n != sizes[0]), names)
-        pairing = "row by row" if paired else "not paired"
-        undecided = "" if said or by_id is not None or len({*sizes}) == 1 else _undecided(sides)
-        if by_id is not None:
-            _warn(
-                f"No id of {names[0]} is an id of {' and '.join(names[1:])} ({by_id.examples()}; "
-                "texts are compared in Unicode's NFC), "
-                f"so rows are taken as {'pairs row by row' if paired else pairing}. {_HOW_TO_PAIR}"
-            )
-        keyed_by: KeyedBy = "row" if paired else "own row"
-        return cls(sides, paired, pairing=pairing, keyed_by=keyed_by, undecided=undecided)
+        return cls(sides, **vars(row_pairs(sides, groups, paired, by_place=by_place)))
 
     def __repr__(self) -> str:
         sides = ", ".join(f"{name} {one.n_rows:,} × {one.dim}" for name, one in self.sides.items())
@@ -651,15 +605,6 @@ class Modalities:
         return self
 
 
-def _undecided(sides: Mapping[str, Embeddings]) -> str:
-    """That sides of different sizes hold nothing that says which rows match, and what to do."""
-    counts = spoken([f"{side.n_rows:,} {name} rows" for name, side in sides.items()])
-    return (
-        f"There are {counts}, and neither ids nor groups say which of them match. Give ids on all "
-        "sides or groups (--groups), or say with paired=False (--unpaired) that none match."
-    )
-
-
 def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
     """Two modalities in one array of shape (2, n, d)."""
     if getattr(X, "ndim", 0) == 3 and X.shape[0] == 2:
@@ -684,7 +629,3 @@ def _stacked(X: Any, names: tuple[str, str]) -> tuple[Any, Any]:
 def _picture_of(picture: Thumbnail, rows: np.ndarray, row: int) -> bytes | None:
     """The picture of a row by its place among the rows that were taken."""
     return picture(int(rows[row]))
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, PairingWarning, stacklevel=3)

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from modgap.arrays import (
-    CosineExponentials,
-    CosineSpread,
     Listener,
-    as_float,
-    half_product_pass,
-    is_unit,
     listening,
     namespace,
-    product_pass,
-    row_norms,
     to_numpy,
-    unit,
 )
 from modgap.core.checks import (
     Array,
@@ -36,19 +27,11 @@ from modgap.core.memory import give_back
 from modgap.core.results import Progress, silent
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.measures.cone import Cone, cone_from, mean_standard_error
-from modgap.measures.conformity import BINS, EstimatedConformity, conformity_of_unit, estimate_from
-from modgap.measures.ellipsoid import Shell, histogram_divergence, shell_from, variance_tail
-from modgap.measures.gap import Leads, orthogonality_of, separability_of
+from modgap.measures.cone import mean_standard_error
+from modgap.measures.conformity import BINS
+from modgap.measures.ellipsoid import histogram_divergence, variance_tail
+from modgap.measures.gap import orthogonality_of, separability_of
 from modgap.measures.landscape import origin_landscape_of, shift_landscape_of
-from modgap.measures.loss import (
-    LossTerms,
-    SoftAssignments,
-    assignments_from,
-    assignments_of_pairs,
-    logits_of,
-    terms_of_logits,
-)
 from modgap.measures.measurement import (
     MAX_LANDSCAPE,
     Between,
@@ -58,7 +41,8 @@ from modgap.measures.measurement import (
 )
 from modgap.measures.pairing import MAX_SAMPLE as MAX_SIGNAL
 from modgap.measures.pairing import signal_of_rows, warn_if_unpaired
-from modgap.measures.uniformity import alignment_of, uniformity_from
+from modgap.measures.side_rows import SideRows, products_of_pairs
+from modgap.measures.uniformity import alignment_of
 from modgap.moments import Moments, PairMoments, mean_distances, stacked_uniformity
 from modgap.moments.modality import moments_of_rows
 from modgap.moments.rows import moment_blocks
@@ -383,87 +367,3 @@ class Steps:
 
     def _tell(self, what: str, done: int, most: int) -> None:
         self._progress(what, min(done, most), self._total)
-
-
-@dataclass(eq=False)
-class SideRows:
-    """Rows of one modality, with their moments, and what several measures share."""
-
-    rows: Array
-    moments: Moments
-
-    @property
-    def n(self) -> int:
-        """How many rows."""
-        return int(self.rows.shape[0])
-
-    @cached_property
-    def unit(self) -> Array:
-        """The rows at unit length."""
-        return as_float(self.rows) if is_unit(self.rows) else unit(self.rows)
-
-    @cached_property
-    def lengths(self) -> Array:
-        """Norm of each row."""
-        return row_norms(self.rows)
-
-    @cached_property
-    def several(self) -> bool:
-        """Whether there are rows that differ."""
-        return self.n >= 2 and bool(namespace(self.rows).any(self.rows != self.rows[:1]))
-
-    @cached_property
-    def conformity(self) -> Array:
-        """Conformity of each row; for two rows at least."""
-        return conformity_of_unit(self.unit, self.moments.unit_rows())
-
-    @cached_property
-    def shell(self) -> Shell:
-        """Their shell, where there are several."""
-        return shell_from(self.rows, self.moments.given)
-
-    def forget_unit(self) -> None:
-        """Give the unit rows back; what was made of them stays, and they are made again if asked.
-
-        Large samples of half precision take twice their own memory at unit length.
-        """
-        self.__dict__.pop("unit", None)
-
-    def estimated_conformity(self) -> EstimatedConformity:
-        """How well the cosine to the mean stands for conformity."""
-        return estimate_from(
-            self.unit, self.lengths, self.moments.given.mean, self.shell.radius, self.conformity
-        )
-
-    def cone_and_uniformity(self) -> tuple[Cone, float]:
-        """From one pass over half of the cosines; for two rows at least."""
-        spread, exponentials = CosineSpread(self.unit), CosineExponentials(self.unit)
-        half_product_pass(self.unit, [spread, exponentials])
-        return cone_from(self.moments, spread.result()), uniformity_from(exponentials, self.n)
-
-
-def products_of_pairs(
-    X: SideRows, Y: SideRows, temperature: float
-) -> tuple[LossTerms, float | None, SoftAssignments]:
-    """Loss and margin of the cosines, and the soft assignments of the rows as given.
-
-    A single pair has no margin. Two passes over the product of unit rows serve all; of other rows
-    the soft assignments have two of their own.
-    """
-    U, V = X.unit, Y.unit
-    losses = logits_of(U, V, temperature)
-    leads = Leads(U, V) if X.n >= 2 else None
-    consumers: list[Any] = [losses] if leads is None else [losses, leads]
-    logits = None
-    if is_unit(X.rows) and is_unit(Y.rows):
-        logits = logits_of(U, V, temperature, "squared_distance")
-        consumers.append(logits)
-    product_pass(U, V, consumers)
-    terms, smallest = terms_of_logits(losses), leads.smallest() if leads else None
-    if logits is not None:
-        return terms, smallest, assignments_from(U, V, logits)
-    del U, V, losses, leads, consumers  # other rows are multiplied now
-    for side in (X, Y):
-        side.forget_unit()
-    give_back()
-    return terms, smallest, assignments_of_pairs(X.rows, Y.rows, temperature)

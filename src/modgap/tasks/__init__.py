@@ -3,14 +3,8 @@
 from modgap.tasks.aokvqa import AOKVQA, open_aokvqa
 from modgap.tasks.command import TaskInputs, task_rows
 from modgap.tasks.conformity import ConformityTest, conformity_task, conformity_test
-from modgap.tasks.denigration import (
-    Denigration,
-    FairFace,
-    denigration,
-    denigration_prompts,
-    denigration_task,
-    open_fairface,
-)
+from modgap.tasks.denigration import Denigration, denigration, denigration_task
+from modgap.tasks.fairface import FairFace, denigration_prompts, open_fairface
 from modgap.tasks.linear_probe import LinearProbe, linear_probe, linear_probe_task
 from modgap.tasks.multiple_choice import (
     OwnShift,

@@ -6,14 +6,14 @@ its own for each question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modgap.arrays import cached_blocks, namespace, to_numpy, unit
+from modgap.arrays import namespace, to_numpy, unit
 from modgap.core.checks import (
     Array,
     InputTypeError,
@@ -28,7 +28,6 @@ from modgap.core.tables import HasTable
 from modgap.corrections import Metric
 from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, compare
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.search.exact import given_scores
 from modgap.tasks.aokvqa import WRONG, open_aokvqa
 from modgap.tasks.command import (
     COLUMN,
@@ -44,6 +43,7 @@ from modgap.tasks.command import (
     read_rows,
     rows_with,
 )
+from modgap.tasks.questions import QuestionJudge, check_answers, check_places, starts_of
 from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
 from modgap.tasks.task import Task
 
@@ -53,62 +53,6 @@ Answers = tuple[Array, Any] | Array
 AMOUNTS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
 # Chowers et al., fig. 10.
 DRAWS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """Judges questions by the scores of their texts for their images.
-
-    ``question_of`` and ``asked_by`` are the question of each text and the row of X it is about. The
-    texts of the first answers come first, ``first_of`` is the question of each and ``correct`` the
-    place of the right one. ``drawn`` are the texts that are drawn in other words.
-    """
-
-    question_of: np.ndarray
-    asked_by: np.ndarray
-    first_of: np.ndarray
-    correct: np.ndarray
-    drawn: Sequence[tuple[np.ndarray, np.ndarray]] = ()
-
-    def __call__(self, X: Array, Y: Array, metric: Metric) -> np.ndarray:
-        return self.decide(given_scores(X, Y, self.asked_by, metric))
-
-    def decide(self, scores: np.ndarray) -> np.ndarray:
-        """The chosen answer of each question; in other words, the share of draws that are right."""
-        if not self.drawn:
-            return self.chosen(scores)
-        shares = []
-        for own, rivals in self.drawn:
-            right, wrong = scores[own][:, None], scores[rivals]  # (draws, 1) and (draws, k)
-            ties = (wrong == right).sum(axis=1)
-            beaten = (wrong > right).any(axis=1)
-            shares.append(np.where(beaten, 0.0, 1 / (1 + ties)).mean())
-        return np.array(shares)
-
-    def chosen(self, scores: np.ndarray) -> np.ndarray:
-        """The place of the nearest text among the first ones of each question, (n,)."""
-        first, starts = scores[: len(self.first_of)], starts_of(self.first_of)
-        best = np.maximum.reduceat(first, starts)
-        places = np.flatnonzero(first == best[self.first_of])
-        # The first of equals: places are in order, and so are the questions.
-        earliest = np.searchsorted(self.first_of[places], np.arange(len(starts)))
-        return np.asarray(places[earliest] - starts)
-
-    def along(
-        self, gap: np.ndarray, X: np.ndarray, Y: np.ndarray
-    ) -> tuple[np.ndarray, Callable[[float], np.ndarray]]:
-        """How far each question's texts move (n, d), and the scores of texts moved by an amount.
-
-        They move along the part of the gap that is orthogonal to the first texts (eq. 11).
-        """
-        own = np.split(Y[: len(self.first_of)], starts_of(self.first_of)[1:])
-        directions = np.concatenate([own_directions(gap, texts[None]) for texts in own])
-        near, toward = np.empty(len(Y)), np.empty(len(Y))
-        for block in cached_blocks(Y):
-            of, moves = self.asked_by[block], directions[self.question_of[block]]
-            found = near_and_toward(X[of], Y[block][:, None], moves)
-            near[block], toward[block] = (scores[:, 0] for scores in found)
-        return directions, lambda amount: near - amount * toward
 
 
 def multiple_choice_task(
@@ -154,14 +98,14 @@ def multiple_choice_task(
             f"{n_images} images."
         )
     image_of = np.arange(n) if image_of is None else np.asarray(image_of)
-    image_of = _check_places(image_of, "image_of", np.full(n, n_images), "rows of X")
-    right = _check_places(np.asarray(correct), "correct", sizes, "answers")
+    image_of = check_places(image_of, "image_of", np.full(n, n_images), "rows of X")
+    right = check_places(np.asarray(correct), "correct", sizes, "answers")
     return Task(
         name="multiple_choice",
         names=(names[0], names[1]),
         X=X,
         Y=Y,
-        judge=_Choice(question_of, image_of[question_of], question_of, right),
+        judge=QuestionJudge(question_of, image_of[question_of], question_of, right),
         right=right,
         chance=float(np.mean(1 / sizes)),
         groups=image_of,
@@ -169,57 +113,6 @@ def multiple_choice_task(
         metric=metric,
         row_names=("X", "texts"),
     )
-
-
-def starts_of(question_of: np.ndarray) -> np.ndarray:
-    """Where the texts of each question begin."""
-    return np.flatnonzero(np.diff(question_of, prepend=-1))
-
-
-def check_answers(
-    texts: Any, name: str, n: int | None = None, *, nonzero: bool = False
-) -> tuple[Array, np.ndarray]:
-    """Rows of texts and the question of each, from 0, in order, each question with a text."""
-    if getattr(texts, "ndim", 0) == 3:
-        many, answers, columns = texts.shape
-        texts = texts.reshape((many * answers, columns)), np.repeat(np.arange(many), answers)
-    if not (isinstance(texts, (tuple, list)) and len(texts) == 2):
-        raise InputTypeError(
-            f"{name} must be a pair (rows, question of each), or an array of three dimensions, got "
-            f"{type(texts).__name__}."
-        )
-    rows = check_rows(texts[0], name, nonzero=nonzero)
-    question_of = np.asarray(texts[1])
-    if question_of.shape != (rows.shape[0],) or question_of.dtype.kind not in "iu":
-        raise InputValueError(
-            f"{name} must say the question of each text, a whole number: {rows.shape[0]} rows, got "
-            f"{question_of.dtype} of shape {question_of.shape}."
-        )
-    steps = np.diff(question_of.astype(np.int64), prepend=-1)
-    if steps[0] != 1 or np.any((steps != 0) & (steps != 1)):
-        raise InputValueError(
-            f"The questions of {name} must be numbered from 0, in order, none without a text."
-        )
-    if n is not None and question_of[-1] != n - 1:
-        raise InputValueError(
-            f"{name} must have texts for each of {n} questions, got {question_of[-1] + 1}."
-        )
-    return rows, question_of.astype(np.int64)
-
-
-def _check_places(places: np.ndarray, name: str, sizes: np.ndarray, what: str) -> np.ndarray:
-    if places.shape != sizes.shape or places.dtype.kind not in "iu":
-        raise InputValueError(
-            f"{name} must be a whole number for each of {len(sizes)} questions, got {places.dtype} "
-            f"of shape {places.shape}."
-        )
-    bad = np.flatnonzero((places < 0) | (places >= sizes))
-    if len(bad):
-        raise InputValueError(
-            f"{name} must count from 0 to below the number of {what}: question {bad[0]} has "
-            f"{sizes[bad[0]]}, got {places[bad[0]]}."
-        )
-    return places.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -287,7 +180,7 @@ def rephrased_choice(
         Called as ``progress(step, done, total)``.
     """
     judge = task.judge
-    if not (isinstance(judge, _Choice) and judge.drawn):
+    if not (isinstance(judge, QuestionJudge) and judge.drawn):
         raise InputTypeError("rephrased_choice needs a task that rephrased_choice_task makes.")
     steps, (images, rows) = check_numbers(amounts, "amounts"), _unit_rows(task)
     between = images.mean(axis=0) - rows[: len(judge.first_of)].mean(axis=0)
@@ -350,7 +243,7 @@ def rephrased_choice_task(
         Seed of the draws.
     """
     clean = multiple_choice_task(X, texts, correct, image_of=image_of, names=names, metric=metric)
-    judge: _Choice = clean.judge  # type: ignore[assignment]
+    judge: QuestionJudge = clean.judge  # type: ignore[assignment]
     question_of, n = judge.first_of, clean.n_items
     others = [
         check_answers(given, name, n, nonzero=metric == "cosine")
@@ -371,7 +264,7 @@ def rephrased_choice_task(
         clean,
         name="rephrased_choice",
         Y=namespace(clean.Y).concat([clean.Y, *(rows for rows, _ in others)]),
-        judge=_Choice(every, clean.groups[every], question_of, judge.correct, drawn),
+        judge=QuestionJudge(every, clean.groups[every], question_of, judge.correct, drawn),
         right=None,
         chance=float("nan"),
         outcome="accuracy in other words",
@@ -411,7 +304,7 @@ class OwnShift(Way):
     def fitted(self, rows: TaskRows) -> AtAmount:
         """A direction for each question, from the gap of the rows to fit on."""
         task, judge = rows.task, rows.task.judge
-        if not isinstance(judge, _Choice):
+        if not isinstance(judge, QuestionJudge):
             raise InputValueError("it needs a task of questions")
         X, Y = _unit_rows(task)
         sides = rows.fit.side_moments(detail="mean")
@@ -435,34 +328,6 @@ def _unit_rows(task: Task) -> tuple[np.ndarray, np.ndarray]:
         for rows, name in zip((task.X, task.Y), task.row_names, strict=True)
     )
     return X, Y
-
-
-def own_directions(gap: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """The part (n, d) of the gap orthogonal to each set of candidates, (n, k, d) (eq. 11)."""
-    centred = candidates - candidates.mean(axis=1, keepdims=True)
-    _, singular, axes = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
-    floor = max(centred.shape[1:]) * np.finfo(np.float64).eps * singular[:, :1]
-    # Centring costs one dimension, candidates that are the same others.
-    axes = (axes * (singular > floor)[:, :, None])[:, : centred.shape[1] - 1]
-    directions = np.broadcast_to(gap.astype(np.float64), (len(centred), len(gap)))
-    # Twice: one projection leaves rounding of the size of the gap.
-    for _ in range(2):
-        inside = np.einsum("nkd,nd->nk", axes, directions)
-        directions = directions - np.einsum("nkd,nk->nd", axes, inside)
-    return np.asarray(directions)
-
-
-def near_and_toward(
-    queries: np.ndarray, rows: np.ndarray, directions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How near each candidate is to its query, and how far along its direction, (n, k) each.
-
-    A candidate r moved by amount·g ranks by q · r − ‖r‖²/2 − amount · g · r; the rest is the same
-    for all candidates of a query.
-    """
-    wide = rows.astype(np.float64)
-    near = np.einsum("nkd,nd->nk", wide, queries) - (wide**2).sum(axis=2) / 2
-    return near, np.einsum("nkd,nd->nk", wide, directions)
 
 
 # What the command line offers.

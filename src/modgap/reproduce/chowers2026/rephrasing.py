@@ -27,7 +27,7 @@ from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval
-from modgap.tasks.multiple_choice import near_and_toward, own_directions
+from modgap.tasks.questions import near_and_toward, own_directions
 
 # The class of an image and its rivals.
 CHOICES = 4

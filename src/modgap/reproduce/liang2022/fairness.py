@@ -12,14 +12,8 @@ from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import Pairs, pairs
-from modgap.tasks.denigration import (
-    GROUPS,
-    HARMS,
-    Denigration,
-    denigration,
-    denigration_prompts,
-    denigration_task,
-)
+from modgap.tasks.denigration import Denigration, denigration, denigration_task
+from modgap.tasks.fairface import GROUPS, HARMS, denigration_prompts
 
 
 @PAPER.run("fig11")
