@@ -91,9 +91,7 @@ def stretched(sides):
 @pytest.fixture(
     params=[
         "digits",
-        "stretched",
-        pytest.param("clip", marks=pytest.mark.long),
-        pytest.param("unsplash", marks=pytest.mark.long),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("stretched", "clip", "unsplash")),
     ]
 )
 def followed(request, follow):
