@@ -45,7 +45,9 @@ def test_importing_modgap_loads_no_library_at_all():
     assert loaded("import modgap", (*HEAVY, *others)) == []
 
 
-@pytest.mark.parametrize("words", [["--help"], ["diagnose", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["diagnose", "--help"], ["reproduce", "--help"], ["--version"]]
+)
 def test_asking_for_help_loads_nothing_heavy(words):
     code = (
         f"import sys; sys.argv = ['modgap', *{words!r}]\n"
@@ -199,25 +201,20 @@ def test_measure_diagnose_and_demo_work_without_torch(tmp_path):
     assert (tmp_path / "demo" / "correction.safetensors").is_file()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "modgap.open_embeddings(path)",
-        "modgap.write_embeddings(path, X)",
-        "modgap.Calibrate().fit(X, Y).correction_.to_torch()",
-    ],
-)
-def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path, call):
+def test_what_needs_torch_names_the_extra_that_brings_it(tmp_path):
     code = (
         f"{NO_TORCH}{PAIRS}import modgap\n"
         "from modgap.core.checks import MissingExtraError\n"
         f"path = {str(tmp_path / 'rows.pt')!r}; open(path, 'wb').write(b'rows')\n"
-        f"try: {call}\n"
-        "except MissingExtraError as error: print(error)"
+        "for call in (lambda: modgap.open_embeddings(path),\n"
+        "             lambda: modgap.write_embeddings(path, X),\n"
+        "             lambda: modgap.Calibrate().fit(X, Y).correction_.to_torch()):\n"
+        "    try: call()\n"
+        "    except MissingExtraError as error: print(error)"
     )
     said = python(code)
-    assert "needs torch, which is not installed" in said
-    assert "pip install 'modgap[torch]'" in said
+    assert said.count("needs torch, which is not installed") == 3
+    assert said.count("pip install 'modgap[torch]'") == 3
 
 
 def test_a_pt_file_without_torch_is_one_sentence_at_the_command_line(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, modgap, python, refuse
+from command_line import Ran, modgap, refuse
 from modgap.cli import crash
 
 
@@ -108,23 +108,6 @@ def test_debugging_shows_the_trace(state, demo_raises, monkeypatch):
     ran = modgap("measure", "missing.npy")
     assert "Traceback" in ran.err
     assert ran.status == 2
-
-
-def test_python_m_modgap_shows_no_traceback_either(tmp_path):
-    code = """
-import os, runpy, sys
-import modgap.datasets
-def broken(): raise TypeError("x")
-modgap.datasets.load_digits = broken
-sys.argv = ["modgap", "demo"]
-sys.stderr = sys.stdout
-try:
-    runpy.run_module("modgap", run_name="__main__")
-except SystemExit as stop:
-    print("status", stop.code)
-"""
-    said = python(code, XDG_STATE_HOME=str(tmp_path), HOME=str(tmp_path))
-    assert said.endswith("status 1")
 
 
 def test_an_error_that_names_a_file_of_two_lines_is_one_line(tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import time
 from io import BytesIO
 
@@ -300,13 +298,6 @@ def test_clip_retrieval_folder_is_read_in_the_order_of_its_numbers(tmp_path):
     assert pair.paired
     assert pair.group_codes is None
     np.testing.assert_array_equal(open_embeddings(tmp_path / "out", column="text_emb").rows(), Y)
-
-
-def test_importing_io_loads_neither_torch_nor_pandas_nor_pyarrow():
-    heavy = "'torch', 'pandas', 'pyarrow', 'safetensors'"
-    code = f"import modgap.io, sys; print([m for m in ({heavy}) if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_headers_are_read_in_threads_while_garbage_is_collected(tmp_path):

@@ -333,6 +333,6 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig24": KEPT,
 }
 # Entries that take more than a second or two, which are tried with the long tests.
-SLOW: tuple[str, ...] = ("fig16", "fig18", "fig23", "fig24")
+SLOW: tuple[str, ...] = ("fig3", "fig16", "fig18", "fig23", "fig24")
 # Entries whose violations show in the published rows alone.
 PUBLISHED: tuple[str, ...] = ("fig14", "fig23", "fig24")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_line import script
 from modgap.core.checks import InputError
 from modgap.search import Background, Hits, merge
 
@@ -182,11 +181,9 @@ def test_scores_by_id_that_are_no_numbers_are_refused():
 
 def test_the_example_puts_words_and_vectors_into_one_list():
     pytest.importorskip("bm25s", reason="bm25s is not installed")
-    ran = subprocess.run(
-        [sys.executable, EXAMPLE], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert ran.stderr == ""
-    lines = ran.stdout.splitlines()
+    ran = script(EXAMPLE)
+    assert ran.err == ""
+    lines = ran.out.splitlines()
     assert next(line for line in lines if "expected wrong" in line).split()[:4] == [
         "place", "id", "modality", "source",
     ]  # fmt: skip
