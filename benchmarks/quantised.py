@@ -19,7 +19,7 @@ import numpy as np
 from hnsw import hnsw_recall
 from mixed import write_into
 from modgap import load_digits
-from quantised_gap import close_quantised_gap
+from modgap.evaluation import close_quantised_gap
 from quantised_recall import RecallRetained, recall_retained
 
 ROOT = Path(__file__).parents[1]

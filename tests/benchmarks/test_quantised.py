@@ -11,9 +11,8 @@ pytest.importorskip("faiss", reason="faiss is not installed")
 
 from hnsw import hnsw_recall
 from modgap.corrections import Center, Correction
-from modgap.evaluation import UniformQuantiser, robustness
+from modgap.evaluation import UniformQuantiser, close_quantised_gap, robustness
 from modgap.index.equal_lengths import lift_documents, lift_queries
-from quantised_gap import close_quantised_gap
 from quantised_recall import recall_retained
 
 

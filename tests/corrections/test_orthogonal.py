@@ -6,12 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn.base
 from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
 import reference_search
-from modgap.corrections import NothingMovesWarning, OrthogonalShift
+from modgap.corrections import Correction, NothingMovesWarning, OrthogonalShift
 from modgap.moments import PairMoments
 
 
@@ -252,3 +253,104 @@ def test_torch_rows_give_the_same_step(library):
 def test_parameters_that_make_no_sense_are_refused(pairs, parameters, message):
     with pytest.raises(ValueError, match=message):
         OrthogonalShift(*parameters).fit(*pairs)
+
+
+def noise_covariance(d: int, seed: int = 5) -> np.ndarray:
+    """Of noise whose coordinates move together, most along one direction."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(d, d)) / d**0.5
+    root[0] *= 4
+    return root.T @ root
+
+
+@pytest.mark.parametrize("explained_variance", [0.5, 1.0])
+@pytest.mark.parametrize("move", ["x", "y"])
+def test_of_all_steps_across_the_candidates_one_has_the_least_noise(move, explained_variance):
+    queries, candidates = few_candidates()
+    C = noise_covariance(queries.shape[1])
+    parameters = (explained_variance, 1.0, "cumulative")
+    plain = fitted(queries, candidates, move, *parameters)
+    aware = fitted(queries, candidates, move, *parameters, C)
+    gap = queries.mean(0) - candidates.mean(0)
+    steps = [offset_of(plain), offset_of(aware)]
+    noises = [(gap - step) @ C @ (gap - step) for step in steps]
+    assert noises[1] < noises[0]
+    v = -steps[1]
+    assert 2 * v @ C @ gap + v @ C @ v <= 0  # eq. 42
+    if explained_variance == 1.0:
+        np.testing.assert_allclose((candidates - candidates.mean(0)) @ v, 0, atol=1e-9)
+    # No small change that stays across the same directions does better.
+    centred = candidates - candidates.mean(0)
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    share = np.cumsum(sizes**2) / np.sum(sizes**2)
+    k = int(np.sum(sizes > 1e-9))
+    if explained_variance < 1:
+        k = int(np.searchsorted(share, explained_variance)) + 1
+    for seed in range(20):
+        other = np.random.default_rng(seed).normal(size=len(gap)) * 0.1
+        other -= directions[:k].T @ (directions[:k] @ other)
+        step = steps[1] + other
+        assert (gap - step) @ C @ (gap - step) >= noises[1] - 1e-12
+
+
+def test_alike_and_independent_noise_asks_for_the_orthogonal_part_of_the_gap():
+    X, Y = few_candidates()
+    plain = OrthogonalShift("y").fit(X, Y)
+    aware = OrthogonalShift("y", noise_covariance=0.3 * np.eye(X.shape[1])).fit(X, Y)
+    np.testing.assert_allclose(
+        aware.correction_.map("text").offset, plain.correction_.map("text").offset, atol=1e-9
+    )
+
+
+def test_knowing_the_noise_keeps_more_neighbours_of_noisy_candidates():
+    X, Y = few_candidates()
+    C = noise_covariance(X.shape[1])
+    root = np.linalg.cholesky(C + 1e-12 * np.eye(len(C)))
+    kept = []
+    for shift in (OrthogonalShift("y"), OrthogonalShift("y", noise_covariance=C)):
+        step = shift.fit(X, Y, rows="given").correction_.map("text").offset
+        still = nearest_rows(X, Y + step)
+        drawn = np.random.default_rng(1)
+        noisy = [
+            nearest_rows(X, Y + step + 0.2 * drawn.normal(size=Y.shape) @ root.T)
+            for _ in range(200)
+        ]
+        kept.append(np.mean([found == still for found in noisy]))
+    assert kept[1] > kept[0]
+
+
+def nearest_rows(X, Y):
+    return np.argmin(((X[:, None] - Y[None]) ** 2).sum(-1), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("C", "message"),
+    [
+        (np.eye(3), "as wide as the rows"),
+        (np.ones(12), "symmetric"),
+        (np.triu(np.ones((12, 12))), "symmetric"),
+        (np.full((12, 12), np.nan), "finite"),
+    ],
+)
+def test_a_covariance_that_is_none_is_refused(C, message):
+    X, Y = few_candidates()
+    with pytest.raises(ValueError, match=message):
+        OrthogonalShift("y", noise_covariance=C).fit(X, Y)
+
+
+def test_a_correction_says_that_it_knew_the_noise_and_is_saved(tmp_path):
+    X, Y = few_candidates()
+    shift = OrthogonalShift("y", noise_covariance=np.eye(X.shape[1]))
+    assert shift.label == "OrthogonalShift(move='y', noise_covariance=<array (12, 12)>)"
+    shift.fit(X, Y).correction_.save(tmp_path / "c.safetensors")
+    again = Correction.load(tmp_path / "c.safetensors")
+    assert again.about["parameters"]["noise_covariance"] == "<array (12, 12)>"
+    assert sklearn.base.clone(shift).noise_covariance.shape == (12, 12)
+
+
+def few_candidates(n=40, m=5, d=12):
+    """Many queries and fewer candidates than dimensions, a gap apart."""
+    rng = np.random.default_rng(3)
+    Y = rng.normal(size=(m, d))
+    X = Y[np.arange(n) % m] + 0.3 * rng.normal(size=(n, d)) + 2 * rng.normal(size=d)
+    return X, Y

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
+from modgap.arrays import unit
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
     Calibrate,
@@ -414,3 +416,23 @@ def test_rankings_by_distance_are_not_taken_to_be_kept_by_a_correction_of_inner_
     by_distance = diagnose(X, Y, correctors=(Calibrate(),), metric="euclidean")
     assert [t.keeps_rankings for t in by_distance.trials] == [False]
     assert by_distance.corrections["Calibrate(mode='keep')"].keeps_rankings
+
+
+@pytest.mark.published
+def test_a_quantised_index_is_tried_where_the_gap_of_its_codes_is_least(published_clip):
+    X, Y = (unit(side.astype(np.float64)) for side in published_clip)
+    found = diagnose(X, Y, goal="quantised")
+    usual = {t.method for t in diagnose(X, Y).trials}
+    own = [t for t in found.trials if t.method not in usual]
+    moved = {t.method.partition("move=")[2][1] if "move=" in t.method else "y" for t in own}
+    assert moved == {"x", "y"}
+    amounts = [float(re.search(r"amount=([\d.]+)", t.method)[1]) for t in own]
+    assert all(0.3 < amount < 0.9 for amount in amounts)
+    # Of all pairs the signs of moved captions are nearest to those of images near there, too.
+    step = OrthogonalShift("y", 0.95).fit(X, Y).correction_.map("text").offset
+    gaps = {a: signs_apart(X, Y + a * step) for a in (0.0, 0.6, 1.0)}
+    assert gaps[0.6] < min(gaps[0.0], gaps[1.0])
+
+
+def signs_apart(X, Y):
+    return float(np.linalg.norm(np.sign(X).mean(axis=0) - np.sign(Y).mean(axis=0)))

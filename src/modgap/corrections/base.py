@@ -294,9 +294,9 @@ class Corrector(BaseEstimator, ABC):
         given = self.get_params()
         parameters = inspect.signature(type(self)).parameters.values()
         shown = [
-            f"{p.name}={given[p.name]!r}"
+            f"{p.name}={_said(given[p.name])}"
             for place, p in enumerate(parameters)
-            if place == 0 or given[p.name] != p.default
+            if place == 0 or not _is(given[p.name], p.default)
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -387,7 +387,11 @@ class Corrector(BaseEstimator, ABC):
             about={
                 "method": type(self).__name__,
                 "label": self.label,
-                "parameters": self.get_params(),
+                "parameters": {
+                    name: _said(value) if isinstance(value, np.ndarray) else value
+                    for name, value in self.get_params().items()
+                    if value is not None
+                },
                 "fitted_on": {name: moments.n for name, moments in rows.items()},
                 "rows": "unit" if unit else "given",
                 "model": model,
@@ -414,6 +418,16 @@ def fit_each(
         correction = corrector.fit(data, queries=name, **options).correction_
         made |= dict.fromkeys(correction.queries, correction)
     return made
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a parameter is at its default; an array never is."""
+    return not isinstance(value, np.ndarray) and bool(value == default)
+
+
+def _said(value: Any) -> str:
+    """A parameter in a label: of an array its shape."""
+    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
 
 
 def side_keys(names: Sequence[str]) -> tuple[str, ...]:

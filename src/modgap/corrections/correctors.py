@@ -85,8 +85,9 @@ class OrthogonalShift(Corrector):
     With ``explained_variance=1.0`` no nearest neighbour changes for the rows it was fitted on
     (Chowers et al., eq. 11); smaller values close more of the gap (their algorithm 1).
 
-    Fit it on the candidates to be searched; pairs are not needed. New candidates are not covered.
-    Rankings are meant for Euclidean distance; rows are never renormalised.
+    ``step_`` closes all of it, ``closed_`` is its share of the gap. Fit it on the candidates to be
+    searched; pairs are not needed. New candidates are not covered. Rankings are meant for Euclidean
+    distance; rows are never renormalised.
 
     Parameters
     ----------
@@ -101,6 +102,10 @@ class OrthogonalShift(Corrector):
         Which directions are the leading ones: "cumulative", those that hold that share of the
         variance together; "each", those that by themselves hold more than ε = 1 −
         ``explained_variance`` of it (algorithm 1, line 3), which are far fewer.
+    noise_covariance
+        (d, d) covariance of the noise on the candidates, where its coordinates are not independent
+        and alike: of all vectors orthogonal to the leading directions the one of least noise along
+        the queries (Chowers et al., A.4.2), which need not close the gap.
     """
 
     metric = "euclidean"
@@ -111,11 +116,13 @@ class OrthogonalShift(Corrector):
         explained_variance: float = 1.0,
         amount: float = 1.0,
         threshold: Threshold = "cumulative",
+        noise_covariance: np.ndarray | None = None,
     ) -> None:
         self.move = move
         self.explained_variance = explained_variance
         self.amount = amount
         self.threshold = threshold
+        self.noise_covariance = noise_covariance
 
     def _check_params(self) -> None:
         check_choice(self.move, "move", ("x", "y"))
@@ -126,6 +133,13 @@ class OrthogonalShift(Corrector):
             raise InputValueError(
                 f"explained_variance must be between 0 and 1, got {self.explained_variance}."
             )
+        if self.noise_covariance is not None:
+            C = np.asarray(self.noise_covariance)
+            if C.ndim != 2 or not np.isfinite(C).all() or not np.allclose(C, C.T):
+                raise InputValueError(
+                    f"noise_covariance must be a symmetric (d, d) array of finite numbers, got one "
+                    f"of shape {C.shape}. np.cov(noise, rowvar=False) makes one."
+                )
 
     def _fit_rows(
         self, data: Modalities, moments: PairMoments, unit: bool
@@ -156,13 +170,14 @@ class OrthogonalShift(Corrector):
         gap = to_numpy(moments.gap_vector())
         toward_queries = -gap if self.move == "x" else gap
         kept = directions[: self._n_kept(variances, len(directions))]
-        step = toward_queries - kept.T @ (kept @ toward_queries)
+        step = self._least_noise(kept, toward_queries)
         # Twice: one projection leaves rounding of the size of the gap along the kept directions.
         step = step - kept.T @ (kept @ step)
         length = float(np.linalg.norm(gap))
         self.closed_ = float(np.linalg.norm(step)) / length if length > 0 else 0.0
         if self.closed_ < 1e-9:
             step, self.closed_ = np.zeros_like(step), 0.0
+        self.step_ = step
         dim = moments.x.dim
         moved = Affine.fitted(dim, offset=self.amount * step)
         still = "y" if self.move == "x" else "x"
@@ -171,6 +186,25 @@ class OrthogonalShift(Corrector):
             (self.move, "query"): Affine.fitted(dim),
             (still, "document"): Affine.fitted(dim),
         }
+
+    def _least_noise(self, kept: np.ndarray, gap: np.ndarray) -> np.ndarray:
+        """The step s across the kept directions for which (g − s)ᵀC(g − s) is least.
+
+        With v = −s that is 2vᵀCg + vᵀCv ≤ 0 (eq. 42) at its least; without a covariance, and where
+        C is a multiple of the identity, the part of the gap across those directions.
+        """
+        if self.noise_covariance is None:
+            return gap - kept.T @ (kept @ gap)
+        C = np.asarray(self.noise_covariance, dtype=np.float64)
+        if C.shape != (len(gap), len(gap)):
+            raise InputValueError(
+                f"noise_covariance must be ({len(gap)}, {len(gap)}), as wide as the rows, got "
+                f"{C.shape}."
+            )
+        _, _, turned = np.linalg.svd(kept, full_matrices=True)
+        free = turned[len(kept) :].T
+        least, *_ = np.linalg.lstsq(free.T @ C @ free, free.T @ (C @ gap), rcond=None)
+        return np.asarray(free @ least)
 
     def nothing_moves(self) -> str:
         """Why no part of the gap is closed; empty where some is."""

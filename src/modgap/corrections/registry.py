@@ -141,6 +141,7 @@ def _describe(kind: type[Corrector]) -> Method:
     parameters = tuple(
         _parameter(kind.__name__, p.name, hints[p.name], p.default)
         for p in inspect.signature(kind).parameters.values()
+        if p.default is not None  # an array, which no option and no form can give
     )
     return Method(kind.__name__, summary, kind.needs_pairs, parameters)
 

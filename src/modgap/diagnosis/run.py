@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -64,6 +64,8 @@ from modgap.evaluation.metrics import (
 )
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.mixed_results import mixed_results
+from modgap.evaluation.noise import UniformQuantiser
+from modgap.evaluation.quantised_gap import least_amount, quantised_gaps
 from modgap.evaluation.retrieval import Corrected
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
@@ -92,6 +94,10 @@ DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
 )
 # Measuring is not the point here: a sample keeps it to seconds.
 _MEASURE_SAMPLE = 5_000
+_SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
+# Amounts at which the gap between codes is looked at, and the share of the candidates' variance
+# that they move orthogonally to.
+_AMOUNTS, _LEADING = np.linspace(0.0, 2.0, 41).round(2), 0.95
 # Where results are cut to say what is kept, among so many.
 _AT_MOST, _CUT_PLACES = 1.0, 50
 # Besides one for each correction: measuring, hubs, deciding, the whole index.
@@ -167,11 +173,14 @@ def diagnose(
     data = data.with_duplicates_grouped() if group_duplicates else data
     asking = query_modalities(queries, data.names)
     splits = split(data, seed)
+    tried = tuple(_correctors_for(asking, data.names) if correctors is None else correctors)
+    if goal == "quantised" and correctors is None:
+        tried += _until_codes_meet(splits.fit, metric, seed)
     run = _Run(
         data=data,
         splits=splits,
         asking=asking,
-        correctors=_correctors_for(asking, data.names) if correctors is None else tuple(correctors),
+        correctors=tried,
         own_correctors=correctors is None,
         tries_merging=correctors is None or bank is not None,
         bank=bank,
@@ -215,6 +224,26 @@ def _correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Correc
     return tuple(
         Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
     )
+
+
+def _until_codes_meet(fit: Modalities, metric: Metric, seed: int) -> tuple[Corrector, ...]:
+    """Each modality moved until the gap between 1-bit codes is least (Chowers et al., 5.2)."""
+    if len(fit.names) != 2:
+        return ()
+    rng = np.random.default_rng(seed)
+    rows = fit.at_unit_length() if row_length(metric) == "unit" else fit
+    X, Y = (
+        side.take(np.sort(rng.permutation(side.n_rows)[:_MEASURE_SAMPLE]))
+        for side in (rows.x, rows.y)
+    )
+    found = []
+    for move in _SIDES:
+        shift = OrthogonalShift(move, _LEADING).fit(X, Y, rows="given")
+        queries, candidates = (X, Y) if move == "y" else (Y, X)
+        gaps = quantised_gaps(queries, candidates, shift.step_, UniformQuantiser(2), _AMOUNTS)
+        if (amount := least_amount(_AMOUNTS, gaps)) not in (0.0, 1.0):  # which are tried anyway
+            found.append(OrthogonalShift(move, _LEADING, amount))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from modgap.evaluation.noise import (
     Uniform,
     UniformQuantiser,
 )
+from modgap.evaluation.quantised_gap import QuantisedGap, close_quantised_gap
 from modgap.evaluation.retrieval import Retrieval, retrieval
 from modgap.evaluation.robustness import Robustness, nearest, noise_correlation, robustness
 from modgap.evaluation.significance import (
@@ -50,6 +51,7 @@ __all__ = [
     "MixedRetrieval",
     "Noise",
     "OneBit",
+    "QuantisedGap",
     "Quantiser",
     "Rademacher",
     "Rephrase",
@@ -60,6 +62,7 @@ __all__ = [
     "Uniform",
     "UniformQuantiser",
     "chi_squared",
+    "close_quantised_gap",
     "compare",
     "correction_scorer",
     "driving_dimensions",
