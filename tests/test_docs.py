@@ -10,6 +10,7 @@ import runpy
 import shlex
 import tomllib
 import warnings
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,11 @@ import pytest
 
 import modgap
 from command_line import modgap as command
-from embedders import write_model
+from conftest import load_published
+from embedders import sounds, write_model
+from encoders import CAPTIONS
 from hub_server import own_hub
+from modgap.arrays import unit
 from modgap.datasets import load_digits
 from modgap.train import load_config
 from modules import MODULES
@@ -144,6 +148,51 @@ PAGES = {
 }
 # What follows this heading has tests of its own.
 ENDS = {"scores.md": "## A probability for every hit"}
+
+
+# Libraries that a how-to needs, besides the core.
+HOW_TO_NEEDS = {
+    "audio-and-text.md": ("transformers", "faiss"),
+    "clip-scores-around-0.25.md": ("faiss",),
+    "hybrid-search-with-images.md": ("bm25s",),
+    "images-and-documents-in-one-index.md": ("faiss",),
+    "quantised-clip-search.md": ("faiss",),
+}
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs/how-to").iterdir()))
+def test_a_how_to_is_short_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, capsys):
+    for library in HOW_TO_NEEDS.get(page, ()):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    monkeypatch.chdir(tmp_path)
+    if page == "audio-and-text.md":
+        write_model(tmp_path / "laion" / "clap-htsat-unfused", "clap")
+        write_sounds(tmp_path / "sounds")
+    assert len(read(page).splitlines()) <= 60
+    follow(page, capsys)
+
+
+def write_sounds(folder: Path) -> None:
+    """Sounds as files, and a table of their captions."""
+    folder.mkdir()
+    lines = ["audio,caption"]
+    for place, sound in enumerate(sounds(24)):
+        with wave.open(str(folder / f"{place}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes((sound * 32767).astype("<i2").tobytes())
+        lines.append(f"{place}.wav,{CAPTIONS[place % len(CAPTIONS)]} {place}")
+    (folder / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.published
+def test_the_cosines_of_clip_in_the_how_to_are_those_of_the_published_rows():
+    image, text = (unit(rows) for rows in load_published("features_clip.npy"))
+    others = ~np.eye(len(image), dtype=bool)
+    said = read("clip-scores-around-0.25.md").replace("\n", " ")
+    match, foreign = np.mean(np.sum(image * text, axis=1)), (image @ text.T)[others].mean()
+    assert f"its caption a cosine of {match:.2f} on average" in said
+    assert f"another caption {foreign:.2f}" in said
+    assert f"two captions of different photos {(text @ text.T)[others].mean():.2f}" in said
 
 
 def test_the_page_of_sharing_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
