@@ -94,7 +94,12 @@ def make_cases() -> dict[str, dict]:
             "X": torch.randn(n, 10, **draw),
             "Y": torch.randn(n, 9, **draw),
             "sizes": sizes,
-            "settings": {"chunked": chunked, "normalise": swap != "soft"},
+            "settings": {
+                "chunked": chunked,
+                "normalise": swap != "soft",
+                "align": 0.5,
+                "uniform": 0.0 if chunked else 0.25,
+            },
             "swap": swap,
             "block_bytes": 3 * n * 8,
         }

@@ -8,6 +8,7 @@ from .loggers import JsonLinesLogger, Logger, TensorBoardLogger, WandbLogger
 from .loop import train
 from .loss import ContrastiveLoss, SentenceTransformersLoss, contrastive, identical
 from .loss_sigmoid import SigmoidLoss, sigmoid_contrastive
+from .loss_together import align_true_pairs, centroid_uniformity
 from .metrics import SplitMetrics, evaluate_rows
 from .run import TrainingStopped, TrainResult
 from .swap import SWAPS, FeatureSwap, HardSwap, SoftSwap, Swap, make_swap
@@ -51,7 +52,9 @@ __all__ = [
     "TrainState",
     "TrainingStopped",
     "WandbLogger",
+    "align_true_pairs",
     "at_end",
+    "centroid_uniformity",
     "contrastive",
     "decode",
     "evaluate_rows",

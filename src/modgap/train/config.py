@@ -145,6 +145,8 @@ class LossConfig:
     ``name`` "softmax" is CLIP's loss, "sigmoid" SigLIP's, whose bias starts at ``bias`` and is
     learned at ``bias_rate`` times the learning rate.
     With ``mask_identical`` two images that share a caption are not negatives of each other.
+    ``align`` and ``uniform`` are the weights of the losses that align true pairs and spread the
+    centroids of items, which are added.
     """
 
     name: Literal["softmax", "sigmoid"] = "softmax"
@@ -153,6 +155,8 @@ class LossConfig:
     normalise: bool = True
     chunked: bool = False
     mask_identical: bool = False
+    align: NotNegative = 0.0
+    uniform: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         """Refuse the one pair of settings that contradict each other."""

@@ -120,11 +120,16 @@ def _between(start: float, end: float, share: float) -> float:
 
 def make_loss(config: LossConfig, swap: Swap | None = None) -> ContrastiveLoss:
     """The loss that a config names."""
+    shared: dict[str, Any] = {
+        "swap": swap,
+        "normalise": config.normalise,
+        "chunked": config.chunked,
+        "align": config.align,
+        "uniform": config.uniform,
+    }
     if config.name == "sigmoid":
-        return SigmoidLoss(
-            swap, config.normalise, config.chunked, bias=config.bias, rate=config.bias_rate
-        )
-    return ContrastiveLoss(swap, config.normalise, config.chunked)
+        return SigmoidLoss(**shared, bias=config.bias, rate=config.bias_rate)
+    return ContrastiveLoss(**shared)
 
 
 def temperature_of(config: TemperatureConfig, steps: int) -> Temperature:

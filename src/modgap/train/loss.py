@@ -23,6 +23,7 @@ from modgap.core.checks import (
 from modgap.train.described import Described
 from modgap.train.gather import RankRows, average_gradient, gather_rows, rank_rows, sum_over
 from modgap.train.loss_chunked import chunked_loss
+from modgap.train.loss_together import align_true_pairs, centroid_uniformity
 from modgap.train.swap import Swap, check_features
 from modgap.train.temperature import LearnedTemperature, Temperature
 
@@ -121,6 +122,9 @@ class ContrastiveLoss(Described):
         their model's. A learned one must be added to the optimiser (`parameter_group`).
     calls_per_step : int
         Calls that make one step, where gradients are accumulated.
+    align, uniform : float
+        Weights with which `align_true_pairs` and `centroid_uniformity` are added, of the rows
+        before they are swapped.
     """
 
     # This process's part of the loss of the whole batch.
@@ -135,6 +139,8 @@ class ContrastiveLoss(Described):
         block_bytes: int | None = None,
         temperature: Temperature | None = None,
         calls_per_step: int = 1,
+        align: float = 0.0,
+        uniform: float = 0.0,
     ) -> None:
         super().__init__()
         if temperature is not None and not isinstance(temperature, Temperature):
@@ -157,6 +163,13 @@ class ContrastiveLoss(Described):
         self.gather = gather
         self.block_bytes = block_bytes
         self.calls_per_step = check_count(calls_per_step, "calls_per_step")
+        self.align = check_finite(align, "align")
+        self.uniform = check_finite(uniform, "uniform")
+        if self.uniform and self.chunked:
+            raise InputValueError(
+                "uniform needs the distances of all items, which a chunked loss never holds. "
+                "Choose one."
+            )
         self._calls = 0
 
     def forward(
@@ -200,6 +213,7 @@ class ContrastiveLoss(Described):
             held = RankRows((len(X),))
             if self.gather is not None:
                 held = rank_rows(X, None if isinstance(self.gather, str) else self.gather)
+            together = self._together(X, Y, held)
             if self.swap is not None:
                 first, total = held.rows.start, held.total_rows
                 X, Y = self.swap(X, Y, step, first_row=first, total_rows=total)
@@ -207,6 +221,7 @@ class ContrastiveLoss(Described):
                 scale = average_gradient(scale, held)
                 bias = None if bias is None else average_gradient(bias, held)
             loss = self._formula(X, Y, scale, bias, held, self.chunked, self.block_bytes, same)
+            loss = loss + together
             if held.processes > 1:
                 # The value is the sum of the parts; the gradient this process's part, times the
                 # number of processes because DDP divides by it.
@@ -215,6 +230,16 @@ class ContrastiveLoss(Described):
                 # The caller's own scale stays in the graph, for DDP waits for its gradient, 0.
                 loss = loss + 0.0 * given
         return {"contrastive_loss": loss} if output_dict else loss
+
+    def _together(self, X: Tensor, Y: Tensor, held: RankRows) -> Tensor | float:
+        """This process's part of what is added to the contrastive loss."""
+        added: Tensor | float = 0.0
+        if self.align:
+            added = self.align * align_true_pairs(X, Y) * len(X) / held.total_rows
+        if self.uniform:
+            everyone = [gather_rows(rows, held) for rows in (X, Y)]
+            added = added + self.uniform * centroid_uniformity(*everyone) / held.processes
+        return added
 
     def parameter_group(self, learning_rate: float) -> dict[str, Any] | None:
         """The optimiser's group for parameters of the loss, temperature apart: none here."""
