@@ -15,10 +15,6 @@ from modgap.corrections import METRICS, Affine, Center, Correction
 from modgap.evaluation import mixed_retrieval, ndcg
 
 
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 @pytest.fixture
 def near_pairs(rng):
     """Pairs with a gap small enough for some matches to be found across it."""

@@ -208,15 +208,6 @@ def test_near_ties_beyond_float32_are_ordered_as_top_k_orders_them(metric):
     assert [hit.row for hit in found] == [row for row in best[0].tolist() if row != 0][:9]
 
 
-@pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
-def test_hits_of_the_live_index_are_those_of_the_one_search(data, metric):
-    hits = MixedIndex(data, metric=metric).search(data.Y[:7], "text", 12)
-    rows, scores = search(data.Y[:7], np.concatenate([data.X, data.Y]), 12, metric)
-    assert hits.modalities.tolist() == np.where(rows < N_X, "image", "text").tolist()
-    assert hits.ids.tolist() == np.where(rows < N_X, rows, rows - N_X).tolist()
-    np.testing.assert_allclose(hits.scores, scores, atol=1e-6)
-
-
 def test_an_index_smaller_than_k_gives_all_it_has(explorer):
     assert len(explorer.search("image", row=0, k=100_000).raw) == N_X + 90 - 1
 
