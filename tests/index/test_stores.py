@@ -242,6 +242,7 @@ def test_an_index_that_exists_is_refused_replaced_or_dropped(store):
         store.open(correction)
 
 
+@pytest.mark.parametrize("store", ["memory", "pgvector"], indirect=True)
 def test_another_correction_is_refused(store):
     build(store, CORRECTIONS["center"])
     with pytest.raises(InputValueError, match="another correction"):
@@ -253,6 +254,7 @@ def test_another_correction_is_refused(store):
         store.open(named)
 
 
+@pytest.mark.parametrize("store", ["memory", "faiss", "pgvector"], indirect=True)
 def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
     correction = CORRECTIONS["calibrate"]
     build(store, correction)
@@ -429,6 +431,7 @@ def test_what_two_processes_add_is_all_there(kind, tmp_path):
         assert (index.count("image"), index.count("text")) == (20, 5)
 
 
+@IN_MEMORY
 def test_vectors_that_the_index_was_not_built_from_are_refused(store):
     build(store, CORRECTIONS["center"])
     with store.open(CORRECTIONS["center"]) as index:

@@ -75,6 +75,7 @@ def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
         assert index.count() == 2 * N + 4
 
 
+@pytest.mark.parametrize("store", ["memory", "pgvector"], indirect=True)
 def test_an_index_of_one_vector_takes_the_folder_of_both(store, tmp_path):
     save_corrections(TWO, tmp_path / "correction.safetensors")
     with store.open(TWO["text"], create=True) as index:
