@@ -55,7 +55,7 @@ def photos(tmp_path):
 
 @pytest.fixture
 def bank(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("modgap.embed.folder.PROBE", "a red")
+    monkeypatch.setattr("modgap.embed.shards.PROBE", "a red")
     rows = tmp_path / "rows"
     embed(MODEL, photos, rows)
     return rows
@@ -217,7 +217,7 @@ def test_a_filmstrip_asks_for_the_images_of_its_bank(bank, tmp_path):
 
 
 def test_names_of_images_are_text_and_never_markup(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("modgap.embed.folder.PROBE", "a red")
+    monkeypatch.setattr("modgap.embed.shards.PROBE", "a red")
     (photos / "0.png").rename(photos / "<b>0.png")
     embed(MODEL, photos, tmp_path / "rows")
     picture = tmp_path / "way.html"
