@@ -9,12 +9,12 @@ import nbformat
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebooks" / "first-look.ipynb"
 # The picture, the theme, and the first and the last cell on it, counted from 0.
 PICTURES = (
-    ("notebook-measure", "light", 3, 5),
-    ("notebook-diagnose", "light", 9, 12),
-    ("notebook-report", "dark", 13, 17),
+    ("notebook-measure", "light", 4, 6),
+    ("notebook-diagnose", "light", 10, 13),
+    ("notebook-report", "dark", 14, 18),
 )
 SIZE = {"width": 1000, "height": 900}
 # Milliseconds that the page in its frame takes to draw.
