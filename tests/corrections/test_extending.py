@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -20,8 +22,10 @@ from modgap.corrections import (
     Whiten,
     demands,
     extend,
+    refit_background,
     save_corrections,
 )
+from modgap.corrections.correction import fingerprint
 from modgap.io import Embeddings, Modalities
 
 EXTENDED = (
@@ -203,3 +207,54 @@ def test_corrections_for_several_queries_are_extended_together(tmp_path, data):
     for name in made:
         found = Correction.load(tmp_path / f"extended-{name}.safetensors")
         assert (found.names[2], found.queries) == ("audio", (name,))
+
+
+def same_lists(one, other):
+    for name, known in one.background.lists.items():
+        for part in fields(known):
+            values = (getattr(of, part.name) for of in (known, other.background.lists[name]))
+            np.testing.assert_array_equal(*values)
+
+
+@pytest.mark.parametrize("keyed", ["row", "id", "group"])
+def test_a_background_fitted_again_to_the_same_documents_is_the_same(keyed, data):
+    sides = {name: Embeddings.from_array(data[name]) for name in ("image", "text")}
+    if keyed == "id":
+        sides = {name: side.with_column("ids", np.arange(160)) for name, side in sides.items()}
+    groups = dict.fromkeys(sides, np.arange(160) // 2) if keyed == "group" else None
+    fitted = ExpectedWrong().fit(Modalities.of(sides, groups=groups)).correction_
+    assert fitted.hubs.keyed_by == keyed
+    given = {name: side.with_column("groups", np.arange(160) // 2) for name, side in sides.items()}
+    same_lists(refit_background(fitted, given if groups else sides), fitted)
+
+
+def test_a_background_fitted_again_changes_nothing_that_documents_are_made_by(data):
+    fitted = ExpectedWrong().fit(*two(data)).correction_
+    found = refit_background(fitted, {"text": data["text"][:100] + 1})
+    assert fingerprint(found) == fingerprint(fitted)
+    assert found.background.lists["image"] is fitted.background.lists["image"]
+    assert found.background.lists["text"].n_documents == 100
+    cases = {
+        "has no background": (Calibrate().fit(*two(data)).correction_, {"text": data["text"]}),
+        "bank of queries was removed": (fitted.without_bank(), {"text": data["text"]}),
+        "modality must be one of": (fitted, {"txt": data["text"]}),
+        "at least 6 documents": (fitted, {"text": data["text"][:3]}),
+    }
+    for said, (correction, rows) in cases.items():
+        with pytest.raises(InputError, match=said):
+            refit_background(correction, rows)
+
+
+def test_the_command_fits_a_background_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, Y = make_files(tmp_path)
+    np.save("now.npy", X[100:])
+    succeed("fit", "image.npy", "text.npy", "--method", "expected-wrong")
+    again = ("fit", "--refit", "correction.safetensors", "image=now.npy", "text=text.npy")
+    assert "wrote refitted.safetensors" in succeed(*again).err
+    before, after = (Correction.load(f"{name}.safetensors") for name in ("correction", "refitted"))
+    assert after.background.lists["image"].n_documents == len(X) - 100
+    same_lists(refit_background(before, {"image": X[100:], "text": Y}), after)
+    assert "one of them" in refuse(*again, "--extend", "correction.safetensors")
+    assert "belongs to a fit; --refit" in refuse(*again, "--method", "center")
+    assert "being read" in refuse(*again, "-o", "correction.safetensors")

@@ -81,15 +81,21 @@ def open_data(
     return data
 
 
-def open_added(paths: list[str], column: list[str] | None) -> dict[str, Embeddings]:
-    """The rows of modalities that are added to a correction, by name."""
+def open_added(
+    option: str, paths: list[str], column: list[str] | None, groups: str | None
+) -> dict[str, Embeddings]:
+    """The rows of modalities with which a correction is extended or fitted again, by name."""
     from modgap.io import open_embeddings
 
-    named = by_name(paths, "--extend", "NAME=PATH, such as audio=audio.npy")
-    refuse(not named, "Give the rows to add as NAME=PATH, such as audio=audio.npy.")
+    named = by_name(paths, f"--{option}", "NAME=PATH, such as audio=audio.npy")
+    refuse(not named, "Give the rows as NAME=PATH, such as audio=audio.npy.")
     columns = by_name(column, "--column", "NAME=COLUMN")
+    by_side = groups_by_name(groups, tuple(named))
+    labels = by_side if isinstance(by_side, dict) else dict.fromkeys(named, by_side)
     return {
-        name: open_embeddings(path, column=columns.get(name), modality=name)
+        name: open_embeddings(
+            path, column=columns.get(name), groups=labels.get(name), modality=name
+        )
         for name, path in named.items()
     }
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from modgap.io import Embeddings
 
 
-@takes_data(writes="file", adds="extend")
+@takes_data(writes="file", adds=("extend", "refit"))
 def fit(
     data: Data,
     method: str | None = None,
     output: Path | None = None,
     extend: Path | None = None,
+    refit: Path | None = None,
     parameter: list[str] | None = None,
     queries: options.Queries = None,
     metric: options.MetricOption = "cosine",
@@ -38,24 +39,28 @@ def fit(
     that come up for everything are marked down; modgap diagnose says whether that helps.
 
     With --extend, a correction gets a map for one more modality; those that are there stay as they
-    are, and so do documents that were corrected.
+    are, and so do documents that were corrected. With --refit, expected wrong results are fitted
+    again to documents as they are now; the maps and the bank of queries stay.
 
     Example: modgap fit image.npy text.npy -o correction.safetensors
 
     Example: modgap fit --extend correction.safetensors audio=audio.npy -o extended.safetensors
     """
     if output is None:
-        output = Path("correction.safetensors" if extend is None else "extended.safetensors")
+        default = "extended" if extend else "refitted" if refit else "correction"
+        output = Path(f"{default}.safetensors")
         check_file(output)
-    if extend is not None:
+    if (changed := extend or refit) is not None:
         own = {
             "method": method, "set": parameter, "queries": queries, "bank": bank, "model": model,
             "partial": partial, "engine": None if engine == "local" else engine,
             "metric": None if metric == "cosine" else metric,
         }  # fmt: skip
+        how = "extend" if extend else "refit"
         for option, value in own.items():
-            options.refuse(value, f"--{option} belongs to a fit; --extend keeps what was fitted.")
-        _extend(cast("Mapping[str, Embeddings]", data), extend, output)
+            options.refuse(value, f"--{option} belongs to a fit; --{how} keeps what was fitted.")
+        options.refuse(extend and refit, "Give --extend or --refit, one of them.")
+        _change(cast("Mapping[str, Embeddings]", data), changed, output, how)
         return
     from modgap.cli.progress import steps
     from modgap.cli.show import say
@@ -79,19 +84,28 @@ def fit(
     say("\n".join(fit_lines(written, str(output.parent), sides=data.sides)))
 
 
-def _extend(added: Mapping[str, Embeddings], path: Path, output: Path) -> None:
-    """Add modalities to a correction, or to those of a folder, and write them."""
+def _change(rows: Mapping[str, Embeddings], path: Path, output: Path, how: str) -> None:
+    """Extend a correction, or those of a folder, or fit their backgrounds again; write them."""
     from modgap.cli.progress import steps
     from modgap.cli.show import say
-    from modgap.corrections import Correction, demands, load_corrections, save_corrections
-    from modgap.corrections.extending import extend_each
+    from modgap.corrections import (
+        Correction,
+        demands,
+        extend,
+        load_corrections,
+        refit_background,
+        save_corrections,
+    )
+    from modgap.corrections.extending import change_each
     from modgap.corrections.wording import extension_lines
 
-    check_outputs({"output": output, "extend": path})
+    check_outputs({"output": output, how: path})
+    change = extend if how == "extend" else refit_background
     found = load_corrections(path)
     with steps() as step:
-        made = extend_each(found, added, progress=step)
+        made = change_each(change, found, rows, progress=step)
     for file in save_corrections(made, output):
         correction = Correction.load(file)
         say(f"wrote {file}")
-        say("\n".join([*demands(correction), *extension_lines(str(file), correction, added)]))
+        more = extension_lines(str(file), correction, rows) if how == "extend" else []
+        say("\n".join([*demands(correction), *more]))

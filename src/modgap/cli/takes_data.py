@@ -17,7 +17,7 @@ def takes_data(
     *,
     writes: Literal["file", "folder"] | None = None,
     unless: str | None = None,
-    adds: str | None = None,
+    adds: Collection[str] = (),
     needs_matches: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose first argument is ``data`` takes paths and the options of the data instead.
@@ -25,8 +25,8 @@ def takes_data(
     They are those of ``open_data``: the paths come first, the options last. Where the command
     writes to its ``output``, that place is checked before anything is read. ``unless`` names an
     option that brings data of its own: with it, there are no paths, and ``data`` is None. ``adds``
-    names one with which the data are rows by name, of one modality or several. Where nothing tells
-    which rows match, the command says so, unless it refuses them (``needs_matches``).
+    names those with which the data are rows by name, of one modality or several. Where nothing
+    tells which rows match, the command says so, unless it refuses them (``needs_matches``).
     """
     return functools.partial(
         _with_data, writes=writes, unless=unless, adds=adds, says=not needs_matches
@@ -37,7 +37,7 @@ def _with_data(
     command: Callable[..., None],
     writes: str | None,
     unless: str | None,
-    adds: str | None,
+    adds: Collection[str],
     says: bool,
 ) -> Callable[..., None]:
     opening = dict(inspect.signature(described(open_data, "data")).parameters)
@@ -62,10 +62,12 @@ def _with_data(
             _check_alone(unless, described, opening)
             command(None, **given)
             return
-        if adds is not None and given[adds] is not None:
-            _check_alone(adds, described, opening, {"paths", "column"})
-            command(open_added(described["paths"], described["column"]), **given)
-            return
+        for option in adds:
+            if given[option] is not None:
+                _check_alone(option, described, opening, {"paths", "column", "groups"})
+                taken = (described[name] for name in ("paths", "column", "groups"))
+                command(open_added(option, *taken), **given)
+                return
         if not described["paths"]:
             raise InputValueError(f"Give the PATH of the data, or --{unless}.")
         data = open_data(**described)

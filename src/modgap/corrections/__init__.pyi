@@ -21,7 +21,7 @@ from .correction import (
 )
 from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
 from .expected_wrong import ExpectedWrong
-from .extending import extend
+from .extending import extend, refit_background
 from .files import (
     correction_file_name,
     file_safe,
@@ -100,6 +100,7 @@ __all__ = [
     "own_keys",
     "query_modalities",
     "recognise",
+    "refit_background",
     "row_length",
     "save_corrections",
 ]

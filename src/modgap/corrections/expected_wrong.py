@@ -24,6 +24,7 @@ from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MAX_BANK
 from modgap.corrections.list_background import ListBackground, list_background
 from modgap.io import Embeddings, Modalities
+from modgap.io.group_keys import document_keys
 from modgap.moments import RowMoments
 
 
@@ -92,6 +93,26 @@ def background_of(correction: Correction, data: Modalities) -> Background:
         keys = np.concatenate([data.keys_of(name), np.full(n_others.get(name, 0), -1)])
         lists[name] = list_of_batches(correction, name, batches, keys)
     return Background(lists)
+
+
+def list_of_documents(correction: Correction, name: str, side: Embeddings) -> ListBackground:
+    """What the bank finds in the documents of one modality as they are now, or in a new one."""
+    check_list_size(side.n_rows, name)
+    hubs, background = correction.hubs, correction.background
+    assert hubs is not None
+    hubs.check_bank()
+    known = None if background is None else background.lists.get(name)
+    keys = None
+    if hubs.keys is not None and hubs.keyed_by in ("id", "group"):
+        keys = document_keys(side, name, hubs.keyed_by)
+        # Where no id is a query's, nobody knows which documents are its matches.
+        if known is None and keys is not None and not np.any(np.isin(keys, hubs.keys)):
+            keys = None
+    elif hubs.keyed_by is not None and known is not None and known.matched is None:
+        # As many rows as then have the numbers that they had; else nobody knows them.
+        as_then = known.n_documents == side.n_rows
+        keys = document_keys(side, name, hubs.keyed_by) if as_then else None
+    return list_of_batches(correction, name, side.batches(), keys)
 
 
 def list_of_batches(

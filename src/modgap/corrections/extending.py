@@ -1,25 +1,21 @@
-"""One more modality for a correction that is there: none of its maps changes."""
+"""A correction whose maps stay gets one more modality, or its background is fitted again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from modgap.core.checks import Array, InputValueError, check_modalities
+from modgap.core.checks import Array, InputValueError, check_choice, check_modalities
 from modgap.core.results import Progress, silent
 from modgap.core.text import same_text
-from modgap.corrections.background import Background, check_list_size
+from modgap.corrections.background import Background
 from modgap.corrections.base import Corrector, hash_of_means, used_moments
 from modgap.corrections.correction import Correction, FittedRows
-from modgap.corrections.expected_wrong import list_of_batches
-from modgap.corrections.list_background import ListBackground
+from modgap.corrections.expected_wrong import list_of_documents
 from modgap.corrections.registry import METHODS, make_corrector
 from modgap.corrections.wording import label
 from modgap.io import Embeddings
-from modgap.io.group_keys import document_keys
 from modgap.moments import RowMoments
 
 _ALL_AT_ONCE = "Fit all at once: modgap fit image=image.npy text=text.npy audio=audio.npy"
@@ -50,6 +46,7 @@ def extend(
     progress : callable, optional
         Called as ``progress(step, done, total)``.
 
+    >>> import numpy as np
     >>> from modgap.corrections import Center
     >>> rng = np.random.default_rng(0)
     >>> fitted = Center().fit(*rng.normal(size=(2, 30, 4))).correction_
@@ -93,15 +90,48 @@ def extend(
     )
     if correction.background is None:
         return extended
-    lists = {name: _list_of(extended, name, side) for name, side in sides.items()}
+    lists = {name: list_of_documents(extended, name, side) for name, side in sides.items()}
     return replace(extended, background=Background({**correction.background.lists, **lists}))
 
 
-def extend_each(
-    corrections: Mapping[str, Correction], rows: Mapping[str, Array | Embeddings], **options: Any
+def refit_background(
+    correction: Correction, rows: Mapping[str, Array | Embeddings], *, progress: Progress = silent
+) -> Correction:
+    """The correction with expected wrong results fitted again, to documents as they are now.
+
+    Its maps and its bank of queries stay, and so do documents that were corrected.
+
+    Parameters
+    ----------
+    correction : Correction
+        One with a background and its bank.
+    rows : mapping of str to (n, d) arrays or Embeddings
+        All documents of a modality, as the model gives them. Modalities that are left out keep
+        what they have. Give ids or groups where the correction was fitted with them.
+    progress : callable, optional
+        Called as ``progress(step, done, total)``.
+    """
+    if correction.background is None:
+        raise InputValueError(
+            f"This correction ({label(correction)}) has no background that could be fitted again. "
+            "Fit it anew."
+        )
+    lists = dict(correction.background.lists)
+    for step, (given, one) in enumerate(rows.items()):
+        name = check_choice(given, "modality", correction.names)
+        progress(f"searching {name}", step, len(rows))
+        lists[name] = list_of_documents(correction, name, Embeddings.of(one, name))
+    return replace(correction, background=Background(lists))
+
+
+def change_each(
+    change: Callable[..., Correction],
+    corrections: Mapping[str, Correction],
+    rows: Mapping[str, Array | Embeddings],
+    **options: Any,
 ) -> dict[str, Correction]:
-    """Corrections by the queries that they serve, each extended once."""
-    made = {id(one): extend(one, rows, **options) for one in {*corrections.values()}}
+    """Corrections by the queries that they serve, each extended or fitted again once."""
+    made = {id(one): change(one, rows, **options) for one in {*corrections.values()}}
     return {name: made[id(one)] for name, one in corrections.items()}
 
 
@@ -134,15 +164,3 @@ def _rows_that_ask(correction: Correction, corrector: Corrector) -> dict[str, Ro
             "modality takes. Fit it again."
         )
     return {name: RowMoments(rows.n, rows.mean, rows.n * rows.covariance)}
-
-
-def _list_of(correction: Correction, name: str, side: Embeddings) -> ListBackground:
-    """What the bank finds in the documents of a new modality."""
-    hubs, keys = correction.hubs, None
-    assert hubs is not None
-    check_list_size(side.n_rows, name)
-    if hubs.keys is not None and hubs.keyed_by in ("id", "group"):
-        keys = document_keys(side, name, hubs.keyed_by)
-        # Where no id is a query's, nobody knows which documents are its matches.
-        keys = None if keys is None or not np.any(np.isin(keys, hubs.keys)) else keys
-    return list_of_batches(correction, name, side.batches(), keys)

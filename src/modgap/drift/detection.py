@@ -9,13 +9,15 @@ How it works:
    deviate (`drift/estimate.py`).
 3. A change counts only if chance is rarer than ``alpha`` and it is large: of very many rows, every
    change is beyond chance.
-4. Whether a correction still fits is told from the same moments (`drift/correction_fit.py`).
+4. Whether a correction still fits is told from the same moments (`drift/correction_fit.py`); where
+   it has a background, from what its bank finds in the documents now (`drift/background_fit.py`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -27,9 +29,10 @@ from modgap.core.checks import InputValueError, check_finite
 from modgap.core.results import Progress, silent
 from modgap.corrections import Correction, FittedRows, RowLength, load_corrections
 from modgap.corrections.recognition import MIN_ROWS, of_another_model
+from modgap.drift.background_fit import background_fit
 from modgap.drift.correction_fit import correction_fit
 from modgap.drift.estimate import Error, Estimate, z_of_log_ratio
-from modgap.drift.named_moments import Streams, modality_and_role, streams_of
+from modgap.drift.named_moments import Streams, modality_and_role, named_sets, streams_of_sets
 from modgap.drift.report import DriftReport, GapDrift, StreamDrift, drift_verdict
 from modgap.io.modalities import DEFAULT_NAMES
 
@@ -94,12 +97,15 @@ def detect_drift(
     DriftReport(no drift)
     """
     every = each_correction(correction)
-    then, now = (
-        streams_of(given, rows=rows or row_kind(every), names=names, independent=independent,
-                   progress=progress)
-        for given in (a, b)
-    )  # fmt: skip
-    return compare_streams(then, now, every, alpha=check_alpha(alpha), least=check_least(least))
+    kind = rows or row_kind(every)
+    sets = [named_sets(given, names) for given in (a, b)]
+    then, now = (streams_of_sets(one, kind, independent, progress) for one in sets)
+    report = compare_streams(then, now, every, alpha=check_alpha(alpha), least=check_least(least))
+    fits = tuple(
+        background_fit(one, sets[1]) or by_moments
+        for one, by_moments in zip(every, report.corrections, strict=True)
+    )
+    return replace(report, corrections=fits)
 
 
 def each_correction(given: Corrections) -> tuple[Correction, ...]:

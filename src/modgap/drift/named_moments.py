@@ -79,8 +79,15 @@ def streams_of(
     progress : callable, optional
         Called as ``progress(step, done, total)``.
     """
+    return streams_of_sets(named_sets(given, names), rows, independent, progress)
+
+
+def streams_of_sets(
+    sets: Mapping[str, Any], rows: RowLength, independent: bool, progress: Progress
+) -> dict[str, BlockedMoments]:
+    """The same of what ``named_sets`` opened."""
     check_choice(rows, "rows", ("unit", "given"))
-    found = _found(given, rows, tuple(names), progress)
+    found = {name: _stream(one, rows, name, progress) for name, one in sets.items()}
     dims = {one.dim for one in found.values()}
     if len(dims) > 1:
         raise InputValueError(
@@ -92,13 +99,12 @@ def streams_of(
     return {name: BlockedMoments(one.moments, None, one.rows) for name, one in found.items()}
 
 
-def _found(
-    given: Any, rows: RowLength, names: tuple[str, ...], progress: Progress
-) -> dict[str, BlockedMoments]:
+def named_sets(given: Any, names: Sequence[str] = DEFAULT_NAMES) -> dict[str, Any]:
+    """What ``streams_of`` is given as rows or moments by name; files are opened, not read."""
     from modgap.drift.monitor import GapMonitor  # which is made of named moments itself
 
     if isinstance(given, (str, os.PathLike)):
-        given = _opened(given, names)
+        given = _opened(given, tuple(names))
     if isinstance(given, GapMonitor):
         given = given.live()
         if not given:
@@ -112,7 +118,11 @@ def _found(
         given = {ONE_NAME: given}
     if not given:
         raise InputValueError("There are no rows: give at least one named set of them.")
-    return {str(name): _stream(one, rows, str(name), progress) for name, one in given.items()}
+    moments = BlockedMoments | Moments | RowMoments
+    return {
+        str(name): one if isinstance(one, moments) else Embeddings.of(one, str(name))
+        for name, one in given.items()
+    }
 
 
 def _opened(path: str | os.PathLike[str], names: tuple[str, ...]) -> Any:
@@ -155,8 +165,7 @@ def _stream(given: Any, rows: RowLength, name: str, progress: Progress) -> Block
         return _without_blocks(given, rows, name)
     if isinstance(given, RowMoments):
         raise InputTypeError(f"{name} must be Moments or rows, got RowMoments.")
-    batches = Embeddings.of(given, name).batches_with_progress(progress, f"reading {name}")
-    return _gathered(batches, rows, name)
+    return _gathered(given.batches_with_progress(progress, f"reading {name}"), rows, name)
 
 
 def _without_blocks(moments: Moments, rows: RowLength, name: str) -> BlockedMoments:

@@ -117,6 +117,8 @@ class CorrectionFit(Result):
     many documents of two modalities, and ``odds`` is the ratio of the odds; moments predict all
     three. ``offset`` is the uncorrected difference of mean scores, in standard deviations of the
     scores, ``spread_ratio`` the ratio of these deviations, and ``z`` how unlikely by chance.
+    Of a correction with a background ``expected_wrong`` is, for each modality, how many wrong
+    results there are now at least as good as one that was said to have one.
     """
 
     label: str
@@ -129,6 +131,7 @@ class CorrectionFit(Result):
     offset: dict[str, float]
     spread_ratio: dict[str, float]
     z: dict[str, float]
+    expected_wrong: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
