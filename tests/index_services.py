@@ -77,9 +77,14 @@ class MemoryIndex(VectorIndex):
         self._held["documents"] = {}
         self._save_note(note)
 
-    def _add(self, vectors: Any, modality: str, ids: Any) -> None:
+    def _add(self, vectors: Any, modality: str, ids: Any, *, replace: bool) -> None:
+        assert replace is any((modality, key) in self._held["documents"] for key in ids)
         for key, *stored in zip(ids, *vectors.values(), strict=True):
             self._held["documents"][modality, key] = dict(zip(vectors, stored, strict=True))
+
+    def _remove(self, modality: str, ids: Any) -> None:
+        for key in ids:
+            del self._held["documents"][modality, key]
 
     def _known(self, modality: str, ids: Any) -> set[Any]:
         return {key for key in ids if (modality, key) in self._held["documents"]}

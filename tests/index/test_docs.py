@@ -84,11 +84,20 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch):
     np.save(tmp_path / "image.npy", digits.X)
     np.save(tmp_path / "text.npy", digits.Y[digits.wording == 0])
     monkeypatch.chdir(tmp_path)
-    (block,) = [text for language, text in BLOCKS if language == ""]
-    said = [modgap(*line.split()[1:]) for line in block.splitlines()]
-    assert len(said) == 4
+    for name, side in (("image", digits.X), ("text", digits.Y[digits.wording == 0])):
+        np.save(f"{name}-now.npy", side[100:])
+    np.save("new.npy", digits.X[:3])
+    (tmp_path / "ids.txt").write_text("1\n1799\n1900\n")
+    blocks = [text for language, text in BLOCKS if language == ""]
+    said = [modgap(*line.split()[1:]) for block in blocks for line in block.splitlines()]
+    assert len(said) == 10
     assert len(said[2].stdout.splitlines()) == 6
     assert "1.0000" in said[3].stdout
+    assert "stored 3 documents of image" in said[4].stderr
+    assert "holds 2,005 documents" in said[5].stderr
+    assert "deleted 3 of 3 ids of image" in said[6].stderr
+    assert "still fits: where it says 1 expected wrong result there are" in said[7].stdout
+    assert len(said[9].stdout.splitlines()) == 11
 
 
 def test_the_example_brings_both_modalities_into_the_results():

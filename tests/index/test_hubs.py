@@ -65,9 +65,9 @@ def test_rows_that_come_later_and_rows_after_a_kill_have_their_own_numbers(store
 
         index.write(X[50:], "image", progress=cut)
     gc.collect()
-    with contextlib.suppress(InputValueError), store.open(correction, create=True) as index:
-        index.write(X[50:], "image")
-    gc.collect()
+    if store.kind != "faiss":
+        with store.open(correction) as index:
+            assert index.write(X[50:], "image") == N - 58
     with store.open(correction) as index:
         index.write(Y, "text")
         assert index.count() == 2 * N

@@ -18,6 +18,7 @@ from modgap.core.checks import InputTypeError, InputValueError, MissingExtraErro
 from modgap.corrections import Affine, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import evaluate_index, open_index
+from modgap.index.metadata import FORMAT
 from modgap.io import Embeddings
 
 X, Y = rows()
@@ -169,8 +170,12 @@ def test_rows_added_later_are_all_there_after_a_kill_and_another_run(store):
 
         index.write(X[20:50], "image", progress=cut)
     gc.collect()
-    with store.open(correction, create=True) as index:
-        assert 0 < index.write(X[20:50], "image") < 30
+    with store.open(correction) as index:
+        assert index.count("image") == 28
+        assert index.search(X[:28], "image", 1).ids.ravel().tolist() == list(range(28))
+        with pytest.raises(InputValueError, match=r"holds 8 of these ids of image already, 20 for"):
+            index.write(X[:9], "image")
+        assert index.write(X[20:50], "image") == 22
     with store.open(correction) as index:
         assert index.count("image") == 50
         assert index.search(X[:50], "image", 1).ids.ravel().tolist() == list(range(50))
@@ -263,7 +268,7 @@ def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
         vectors = dict.fromkeys(index.vectors) if store.kind == "pgvector" else None
         index._save_note({**note, "format": 2, **({"vectors": vectors} if vectors else {})})
     gc.collect()
-    with pytest.raises(InputValueError, match="in format 2, and this one reads 3"):
+    with pytest.raises(InputValueError, match=f"in format 2, and this one reads {FORMAT}"):
         store.open(correction)
     gc.collect()
     with store.open(correction, create=True, replace=True) as index:

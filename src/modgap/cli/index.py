@@ -6,6 +6,7 @@ import typer
 
 from modgap.cli.described import described
 from modgap.cli.index_build import index_build
+from modgap.cli.index_change import index_add, index_delete
 from modgap.cli.index_evaluate import index_evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import index_search
@@ -14,8 +15,8 @@ from modgap.core.checks import InputValueError
 
 index_app = typer.Typer(
     name="index",
-    help="Build, search and check one index that holds all modalities, corrected. Searches are "
-    "exact unless you ask for graphs, of which each modality then has its own.",
+    help="Build, change, search and check one index that holds all modalities, corrected. Searches "
+    "are exact unless you ask for graphs, of which each modality then has its own.",
     epilog="Example: modgap index build both.faiss correction.safetensors image=image.npy "
     "text=text.npy --factory HNSW32,Flat",
     no_args_is_help=True,
@@ -49,6 +50,8 @@ def index_drop_column(
 
 
 index_app.command("build")(keeps_inputs(described(index_build, "index build"), "address"))
+index_app.command("add")(keeps_inputs(described(index_add, "index add"), "address"))
+index_app.command("delete")(keeps_inputs(described(index_delete, "index delete"), "address"))
 index_app.command("search")(described(index_search, "index search"))
 index_app.command("evaluate")(described(index_evaluate, "index evaluate"))
 index_app.command("drop-column")(described(index_drop_column, "index drop-column"))

@@ -21,8 +21,9 @@ def index_build(
     nprobe: index_options.Nprobe = None,
     queries: str | None = None,
     one_graph: bool = False,
-    batch: int | None = None,
+    batch: index_options.Batch = None,
     groups: index_options.Groups = None,
+    ids: index_options.Ids = None,
     without_bank: WithoutBank = None,
     trust_rows: TrustRows = False,
     trust: index_options.Trust = False,
@@ -73,7 +74,8 @@ def index_build(
     else:
         first = next(iter(fixed.values()))
         labels = groups_by_name(groups, first.names)
-        sources = open_documents(documents or [], first, column=column, groups=labels)
+        called = groups_by_name(ids, first.names, "--ids")
+        sources = open_documents(documents or [], first, column=column, groups=labels, ids=called)
         opened = open_index(
             address, fixed, create=True, replace=replace, trust=trust, table=table,
             factory=factory, ef_search=ef_search, nprobe=nprobe, batch_rows=batch,

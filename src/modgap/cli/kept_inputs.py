@@ -16,8 +16,8 @@ from modgap.core.checks import InputValueError
 OUTPUTS = ("output", "save_moments", "without_bank", "partial", "picture", "frames", "monitor_file")
 # Parameters that are texts and name what is read; those that are a Path are known by their type.
 INPUTS = (
-    "paths", "documents", "query_rows", "query_groups", "groups", "path", "a", "b", "address",
-    "first", "second", "model", "settings", "generated", "config",
+    "paths", "documents", "query_rows", "query_groups", "groups", "ids", "path", "a", "b",
+    "address", "first", "second", "model", "settings", "generated", "config",
 )  # fmt: skip
 # Inputs in which a folder of results may lie: their rows are not found by what the folder holds.
 _NOT_ROWS = ("correction", "images", "data", "published")

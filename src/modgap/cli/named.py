@@ -62,9 +62,11 @@ def two_names(names: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def groups_by_name(groups: str | None, names: Sequence[str]) -> str | dict[str, str] | None:
+def groups_by_name(
+    groups: str | None, names: Sequence[str], option: str = "--groups"
+) -> str | dict[str, str] | None:
     """``--groups`` as given, or by name where it is NAME=… for each side, with commas between."""
     parts = [part.strip() for part in groups.split(",")] if groups else []
     if not parts or not all(part.partition("=")[0] in names and "=" in part for part in parts):
         return groups
-    return by_name(parts, "--groups", "NAME=GROUPS")
+    return by_name(parts, option, f"NAME={option.strip('-').upper()}")

@@ -7,6 +7,7 @@ not count towards its hubness.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from modgap.corrections.correction import Correction
 from modgap.corrections.hubs import MIN_BANK, Hubs, kept_in_bank
 from modgap.corrections.recognition import RecognitionWarning, recognise
 from modgap.io import Embeddings, Modalities
-from modgap.io.group_keys import document_keys, row_keys
+from modgap.io.group_keys import document_keys, named_keys, row_keys
 from modgap.moments.modality import moments_of_rows
 
 # A bank whose hubs fall short of those of the rows that ask by more than this is foreign.
@@ -180,7 +181,12 @@ class OwnQueriesWarning(UserWarning):
 
 
 def own_keys(
-    correction: Correction, rows: Embeddings, modality: str, *, first_row: int = 0
+    correction: Correction,
+    rows: Embeddings,
+    modality: str,
+    *,
+    first_row: int = 0,
+    numbers: Sequence[int | str] | None = None,
 ) -> np.ndarray | None:
     """The keys of documents that are stored with a column of hubs; None where none are needed.
 
@@ -198,10 +204,14 @@ def own_keys(
         What they are.
     first_row : int
         The number of the first row, where rows go on with what was stored before.
+    numbers : sequence of int or str, optional
+        Instead of it, the number of each row; what is no number has none.
     """
     hubs = correction.hubs
     if hubs is None or not hubs.weight or hubs.keys is None or hubs.keyed_by is None:
         return None
+    if numbers is not None and hubs.keyed_by in ("row", "own row"):
+        return named_keys([str(number) for number in numbers], modality, hubs.keyed_by)
     keys = document_keys(rows, modality, hubs.keyed_by, first_row=first_row)
     if keys is None:
         warnings.warn(

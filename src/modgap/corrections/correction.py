@@ -570,14 +570,16 @@ def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
     )
 
 
-def fingerprint(correction: Correction, role: Role = "document") -> str:
+def fingerprint(
+    correction: Correction, role: Role = "document", names: Sequence[str] | None = None
+) -> str:
     """Tells whether two corrections store documents alike: document maps, metric and hubs.
 
     That of a correction whose bank was removed is another: it stores no documents. With ``role``
-    "query", whether they map queries alike.
+    "query", whether they map queries alike; with ``names`` only maps of these modalities count.
     """
     digest = hashlib.sha256(correction.metric.encode())
-    for name in correction.names:
+    for name in correction.names if names is None else names:
         affine = correction.affine(name, role)
         for one in dataclasses.fields(affine):
             value = getattr(affine, one.name)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from modgap.corrections.correction import Correction
 
 _NOTHING_ELSE = ", nothing else"
+# Of an index, this share of changed documents calls for another look at its correction.
+CHANGED_SHARE = 0.5
 METRIC_NAMES: dict[Metric, str] = {
     "cosine": "cosine",
     "inner_product": "inner product",
@@ -213,6 +215,26 @@ def extension_lines(
         f"their rows are of the same model. With rows that match: {judge}",
         *_next_lines(commands),
     ]
+
+
+def changed_lines(shares: Mapping[str, float], corrections: Sequence[Correction]) -> list[str]:
+    """How many documents of an index changed since it was built, and what to do beyond a limit."""
+    said = [
+        f"{share:.0%} of {name}" if share >= 0.01 else f"less than 1% of {name}"
+        for name, share in shares.items()
+        if share
+    ]
+    if not said:
+        return []
+    lines = [f"changed since the correction was fitted or the index built: {', '.join(said)}"]
+    if max(shares.values()) >= CHANGED_SHARE:
+        now = ",".join(f"{name}={name}-now.npy" for name in corrections[0].names)
+        check = _modgap("drift", "THEN", now, "--correction", "CORRECTION")
+        lines.append(f"  whether the correction still fits: {check}")
+        if any(one.background is not None for one in corrections):
+            again = _modgap("fit", "--refit", "CORRECTION", *now.split(","))
+            lines.append(f"  where it does not, the index may stay: {again}")
+    return lines
 
 
 def query_commands(files: Mapping[str, Correction], folder: str = ".") -> dict[str, str]:

@@ -9,16 +9,17 @@ Scores are those of the correction's metric, larger is nearer: the cosine, the i
 from __future__ import annotations
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from modgap.arrays import to_numpy
 from modgap.core.checks import (
-    InputTypeError,
     InputValueError,
     check_choice,
     check_count,
@@ -26,12 +27,21 @@ from modgap.core.checks import (
 )
 from modgap.core.results import Progress
 from modgap.corrections import Correction, check_recognised, own_keys
-from modgap.index.documents import as_embeddings, check_ids
+from modgap.corrections.wording import changed_lines
+from modgap.index.documents import as_embeddings, check_id_types, check_ids
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.errors import one_sentence
 from modgap.index.graph_recall import SAMPLE_K, share_found, warn_of_low_recall
 from modgap.index.hits import Hit, Id, IdType, to_hits
-from modgap.index.metadata import Graphs, Note, check_note, new_note
+from modgap.index.metadata import (
+    Graphs,
+    Note,
+    background_marks,
+    change_mark,
+    check_note,
+    made_by,
+    new_note,
+)
 from modgap.index.stored_vectors import (
     Corrections,
     StoredVector,
@@ -75,6 +85,18 @@ def tell(monitor: RowMonitor | None, name: str, rows: Any = None, results: Any =
         _log.warning("The monitor failed on %s rows.", name, exc_info=True)
 
 
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows to be stored: what they are called, which are stored already, keys by vector."""
+
+    source: Embeddings
+    ids: list[Id]
+    id_type: IdType
+    keys: Mapping[str, np.ndarray | None]
+    known: set[Id]
+    upsert: bool
+
+
 class VectorIndex(ABC):
     """One index that holds the documents of both modalities, corrected.
 
@@ -89,7 +111,12 @@ class VectorIndex(ABC):
 
     Used as a context manager, an index is finished when the block ends without an error. One that
     was not finished (the process was killed, say) is opened again with ``create=True``: ``write``
-    then leaves out the ids that are there.
+    then leaves out the ids that are there. Documents of a finished index are added, replaced and
+    deleted by id. Each batch is stored for good, so it can be searched at any time; a change that
+    was interrupted is finished by making it again.
+
+    Opened with a correction that was extended by a modality (`modgap.corrections.extend`), it takes
+    documents of that too; those that are there stay as they are.
 
     ``monitor`` may be set to a `modgap.GapMonitor`: it is told of every query that is searched and
     of every document that is stored, as the model gave them, and of the results in all modalities.
@@ -130,6 +157,8 @@ class VectorIndex(ABC):
         self._resources = ExitStack()  # locks and connections, let go of by close
         self._note: Note | None = None
         self._resuming = False
+        # Marks of the changes that were begun before it was opened, and not finished.
+        self._interrupted: list[str] = []
         self._replacing = False
         self._locked = False
         self._numbered: dict[str, int] = {}
@@ -198,6 +227,7 @@ class VectorIndex(ABC):
 
     def _keep(self, note: Note, vectors: dict[str, StoredVector]) -> None:
         self._note, self.vectors, self.graphs = note, vectors, note["graphs"]
+        self.names, self._interrupted = tuple(note["names"]), [*note["changing"]]
 
     def write(
         self,
@@ -206,6 +236,7 @@ class VectorIndex(ABC):
         ids: Any = None,
         progress: Progress | None = None,
         *,
+        upsert: bool = False,
         trust_rows: bool = False,
     ) -> int:
         """Store raw vectors of one modality as corrected documents.
@@ -223,22 +254,25 @@ class VectorIndex(ABC):
             What the documents are called; by default the ids of the embeddings, else row numbers.
         progress : callable, optional
             Called with what is being done, the rows done, and all rows.
+        upsert : bool
+            Replace documents whose ids are stored; without it these are refused.
         trust_rows : bool
             Only warn of rows that look like another modality's or another model's.
 
         Returns
         -------
         int
-            How many were stored; fewer than there are rows where an unfinished index is resumed.
+            How many were stored; fewer than there are rows where something unfinished is resumed.
         """
         source = self._checked(vectors, modality, trust_rows)
-        return self._store(source, modality, ids, progress)
+        return self._write({modality: source}, ids, progress, upsert)[modality]
 
     def write_all(
         self,
         documents: Mapping[str, Any],
         progress: Progress | None = None,
         *,
+        upsert: bool = False,
         trust_rows: bool = False,
     ) -> dict[str, int]:
         """Store vectors of several modalities by name; how many of each were stored.
@@ -249,11 +283,59 @@ class VectorIndex(ABC):
         ----------
         documents : mapping of str to arrays or Embeddings
             The rows of each modality.
-        progress, trust_rows
+        progress, upsert, trust_rows
             As for ``write``.
         """
         sources = {name: self._checked(rows, name, trust_rows) for name, rows in documents.items()}
-        return {name: self._store(rows, name, None, progress) for name, rows in sources.items()}
+        return self._write(sources, None, progress, upsert)
+
+    def delete(self, ids: Any, modality: str) -> int:
+        """Remove documents of one modality by id; how many of them were there.
+
+        Each batch is removed for good before the next. Ids that are not there change nothing.
+
+        Parameters
+        ----------
+        ids : sequence of int or str
+            What the documents are called.
+        modality : str
+            Which modality they are.
+        """
+        check_choice(modality, "modality", self.names)
+        if not len(ids):
+            return 0
+        every, id_type = check_ids(ids, len(ids), modality)
+        self._lock_to_change()
+        with self._one_sentence():
+            known = self._stored(modality, every, id_type)
+            gone = [one for one in every if one in known]
+            if gone:
+                self._begin_change("delete", modality, every, len(gone))
+            for start in range(0, len(gone), self.batch_rows):
+                self._remove(modality, gone[start : start + self.batch_rows])
+        return len(gone)
+
+    def ids_of_texts(self, texts: Sequence[str], modality: str) -> list[Id]:
+        """Ids that were written as text, as the index has them; refused where they cannot be."""
+        check_choice(modality, "modality", self.names)
+        if self._note is None or self._note["id_type"] == "str":
+            return [*texts]
+        bad = [text for text in texts if not re.fullmatch("0|-?[1-9][0-9]*", text)]
+        if bad:
+            raise InputValueError(f"The ids of {self.place} are whole numbers, got {bad[0]!r}.")
+        return [int(text) for text in texts]
+
+    def changed_share(self) -> dict[str, float]:
+        """By modality, the share of documents that changed since the index was built.
+
+        They were added, replaced or deleted; the background of the correction, if it has one, was
+        not fitted again since then.
+        """
+        shares = {}
+        for name, (built, changed) in (self._note or {"documents": {}})["documents"].items():
+            known = 0 if self._is_refitted(name) else changed
+            shares[name] = min(1.0, known / max(1, built, self.count(name)))
+        return shares
 
     def search(
         self,
@@ -370,12 +452,18 @@ class VectorIndex(ABC):
 
     def finish(self) -> None:
         """Everything is written: make what speeds up searching, and say so in the note."""
-        if self._note is not None and not self._note["finished"]:
+        note = self._note
+        if note is not None and (note["changing"] or not note["finished"]):
             with self._one_sentence():
                 self._finish()
-                self._note["finished"] = True
-                self._save_note(self._note)
+                for name, n_rows in self._numbered.items():
+                    note["numbers"][name] = note["numbers"].get(name, 0) + n_rows
+                    note["documents"].setdefault(name, (self._count(name), 0))
+                note |= {"finished": True, "changing": []}
+                self._save_note(note)
             self._numbered.clear()
+            self._interrupted.clear()
+            self._resuming = False
             if self.graphs == "one":
                 self._measure_graph()
 
@@ -394,13 +482,18 @@ class VectorIndex(ABC):
         self._sampled.clear()
         warn_of_low_recall(self.graph_recall, self.place)
 
-    def demands(self) -> list[str]:
-        """What it holds, what each vector is made by, and its graphs, in lines."""
+    def holdings(self) -> list[str]:
+        """What it holds, and how much of that changed since it was built, in lines."""
         lines = [
             f"one graph of all modalities: recall@10 {recall:.4f} for {name} queries"
             for name, recall in self.graph_recall.items()
         ]
         lines.append(f"{self.place} holds {self.count():,} documents")
+        return lines + changed_lines(self.changed_share(), self._given)
+
+    def demands(self) -> list[str]:
+        """What it holds, what each vector is made by, and its graphs, in lines."""
+        lines = self.holdings()
         for name, vector in self.vectors.items():
             lines.append(f"{name}, {vector.dim} columns: {vector.correction}")
         if self.graphs is not None:
@@ -455,62 +548,141 @@ class VectorIndex(ABC):
                     first += len(batch)
         return source
 
-    def _store(self, source: Embeddings, modality: str, ids: Any, progress: Progress | None) -> int:
-        self._lock_to_add()
+    def _write(
+        self,
+        sources: Mapping[str, Embeddings],
+        ids: Any,
+        progress: Progress | None,
+        upsert: bool,
+    ) -> dict[str, int]:
+        """Store rows of several modalities; what cannot be stored is refused before any is."""
+        self._lock_to_change()
+        self._check_whole()
+        plans = {name: self._plan_rows(rows, name, ids, upsert) for name, rows in sources.items()}
+        check_id_types({name: plan.id_type for name, plan in plans.items()})
+        return {name: self._store(plan, name, progress) for name, plan in plans.items()}
+
+    def _plan_rows(self, source: Embeddings, modality: str, ids: Any, upsert: bool) -> _Rows:
+        """What the rows are called, which are stored already, and whose queries are their own."""
         first = self._first_row(modality)
         every: list[Id] = list(range(first, first + source.n_rows))
         id_type: IdType = "int"
-        if (given := source.ids if ids is None else ids) is not None:
+        given = source.ids if ids is None else ids
+        if given is not None:
             every, id_type = check_ids(given, source.n_rows, modality)
+        elif upsert:
+            raise InputValueError(
+                f"Documents are replaced by id, and the rows of {modality} have none. Give them "
+                "(ids=…, --ids)."
+            )
         named = source if ids is None else source.with_column("ids", ids)
+        with self._one_sentence():
+            known = self._stored(modality, every, id_type)
+        mark = change_mark("write", modality, every)
+        resumed = self._resuming or mark in self._interrupted
+        if known and not (upsert or resumed):
+            example = next(one for one in every if one in known)
+            raise InputValueError(
+                f"{self.place} holds {len(known)} of these ids of {modality} already, {example!r} "
+                "for instance. Leave them out, give the rows other ids, or replace the documents "
+                "(upsert=True, --upsert)."
+            )
+        # Once it is built, a document that comes by its number has the number of that row.
+        numbers = every if self._note is not None and self._note["finished"] else None
         keys = {
-            name: own_keys(vector.correction, named, modality, first_row=first)
+            name: own_keys(vector.correction, named, modality, first_row=first, numbers=numbers)
             for name, vector in self.vectors.items()
         }
+        return _Rows(source, every, id_type, keys, known, upsert)
+
+    def _store(self, rows: _Rows, modality: str, progress: Progress | None) -> int:
+        source, every, known = rows.source, rows.ids, rows.known
         with self._one_sentence():
             if self._replacing:
                 self._make_way()
                 self._replacing = False
-            known = self._already(modality, every, id_type)
             if self._note is None:
-                self._note = new_note(self.vectors.values(), id_type, graphs=self.graphs)
-                self._make(self._note, id_type)
+                self._note = new_note(self.vectors.values(), rows.id_type, graphs=self.graphs)
+                self._make(self._note, rows.id_type)
                 self._resuming = True
-            elif self._note["finished"]:
-                # Run again after a kill, rows without ids are numbered from here, as they were.
-                first_ids = {name: self._count(name) for name in self.names}
-                self._note |= {"first_ids": first_ids, "finished": False}
-                self._save_note(self._note)
+            else:
+                self._begin_change("write", modality, every, len(every))
+                if modality not in self.names:
+                    self._extend()
+            left_out = set() if rows.upsert else known
             written, done = 0, 0
             for batch in source.batches(self.batch_rows):
-                new = [p for p in range(len(batch)) if every[done + p] not in known]
-                if new:
-                    rows = batch if len(new) == len(batch) else batch[new]
-                    places = done + np.array(new)
+                places = [p for p in range(len(batch)) if every[done + p] not in left_out]
+                if places:
+                    new = batch if len(places) == len(batch) else batch[places]
+                    numbers = done + np.array(places)
                     stored = {
                         name: vector.document(
-                            rows,
+                            new,
                             modality,
                             first_row=done,
-                            keys=None if (own := keys[name]) is None else own[places],
+                            keys=None if (own := rows.keys[name]) is None else own[numbers],
                         )
                         for name, vector in self.vectors.items()
                     }
-                    self._add(stored, modality, [every[place] for place in places])
-                    tell(self.monitor, modality, rows)
-                written, done = written + len(new), done + len(batch)
+                    ids = [every[number] for number in numbers]
+                    self._add(stored, modality, ids, replace=not known.isdisjoint(ids))
+                    tell(self.monitor, modality, new)
+                written, done = written + len(places), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)
-        self._numbered[modality] = self._numbered.get(modality, 0) + source.n_rows
+        if not rows.upsert:
+            self._numbered[modality] = self._numbered.get(modality, 0) + source.n_rows
         if self.graphs == "one" and modality in self.corrections:
             some = np.linspace(0, source.n_rows - 1, min(_SAMPLE, source.n_rows))
             self._sampled.setdefault(modality, []).append(source.take(np.unique(some.astype(int))))
         return written
 
-    def _lock_to_add(self) -> None:
-        """Rows are added to what is there now, which may not be what was there when it opened."""
+    def _begin_change(self, what: str, modality: str, ids: Sequence[Id], n_documents: int) -> None:
+        """Note a change of a finished index; made again after a kill, it counts once."""
+        note = self._note
+        assert note is not None
+        if not note["finished"]:
+            return
+        for name in [*note["documents"]]:
+            if self._is_refitted(name):
+                note["documents"][name] = (self._count(name), 0)
+        mark = change_mark(what, modality, ids)
+        if mark not in note["changing"]:
+            note["changing"].append(mark)
+            if modality in note["documents"]:
+                built, changed = note["documents"][modality]
+                note["documents"][modality] = (built, changed + n_documents)
+        for name, vector in self.vectors.items():
+            note["vectors"][name]["backgrounds"] = background_marks(vector.correction)
+        self._save_note(note)
+
+    def _extend(self) -> None:
+        """Make room for documents of the modalities that were added to the correction."""
+        assert self._note is not None
+        if self.graphs == "one" and any(one.lengths is not None for one in self.vectors.values()):
+            raise InputValueError(
+                f"{self.place} has one graph, in which documents of all modalities have one "
+                "length. Build it again for a further modality."
+            )
+        new = [name for name in self._given[0].names if name not in self.names]
+        self.names = (*self.names, *new)
+        self._make_room(new)
+        self._note |= made_by(self.vectors.values(), self.names)
+        self._save_note(self._note)
+
+    def _is_refitted(self, modality: str) -> bool:
+        """Whether the background of a modality is not the one that its documents were noted by."""
+        assert self._note is not None
+        return any(
+            background_marks(vector.correction).get(modality) != mark
+            for name, vector in self.vectors.items()
+            if (mark := self._note["vectors"][name]["backgrounds"].get(modality)) is not None
+        )
+
+    def _lock_to_change(self) -> None:
+        """Rows are changed as they are now, which may not be what was there when it opened."""
         if self._locked:
-            self._check_whole()
             return
         with self._one_sentence():
             self._lock()
@@ -519,7 +691,6 @@ class VectorIndex(ABC):
         if found is None:
             raise InputValueError(f"{self.place} has been removed since it was opened.")
         self._keep(found, check_note(found, self._given, self.place))
-        self._check_whole()
 
     def _check_whole(self) -> None:
         """Every document gets every vector."""
@@ -535,33 +706,20 @@ class VectorIndex(ABC):
             )
 
     def _first_row(self, modality: str) -> int:
-        """The number of the next row; a build that is run again numbers them as it did before."""
-        if self._note is None:
-            first = 0
-        elif self._note["finished"]:
-            first = self.count(modality)
-        else:
-            first = self._note["first_ids"].get(modality, 0)
-        return first + self._numbered.get(modality, 0)
+        """The number of the next row; what is run again numbers them as it did before."""
+        before = 0 if self._note is None else self._note["numbers"].get(modality, 0)
+        return int(before) + self._numbered.get(modality, 0)
 
-    def _already(self, modality: str, ids: list[Id], id_type: IdType) -> set[Id]:
-        """The ids that are stored; refused, unless an unfinished index is being finished."""
-        if self._note is None:
-            return set()
-        if id_type != self._note["id_type"]:
-            words = {"int": "whole numbers", "str": "text"}
-            raise InputTypeError(
-                f"The ids of {self.place} are {words[self._note['id_type']]}, got {words[id_type]}."
-            )
+    def _stored(self, modality: str, ids: list[Id], id_type: IdType) -> set[Id]:
+        """Which of the ids are stored; refused where they are of another type."""
         known: set[Id] = set()
+        if self._note is None:
+            return known
+        check_id_types({self.place: self._note["id_type"], modality: id_type})
+        if modality not in self.names:
+            return known
         for start in range(0, len(ids), self.batch_rows):
             known |= self._known(modality, ids[start : start + self.batch_rows])
-        if known and not self._resuming:
-            example = next(one for one in ids if one in known)
-            raise InputValueError(
-                f"{self.place} holds {len(known)} of these ids of {modality} already, {example!r} "
-                "for instance. Leave them out, or give the rows other ids."
-            )
         return known
 
     # What a database does; the vectors it gets are corrected already.
@@ -579,8 +737,17 @@ class VectorIndex(ABC):
         """Make the empty table and keep the note with it."""
 
     @abstractmethod
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
-        """Store corrected rows for good, all of them or none; ``vectors`` by name."""
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
+        """Store corrected rows for good, all of them or none; ``vectors`` by name.
+
+        ``replace`` says that some of the ids are stored already: those documents are replaced.
+        """
+
+    @abstractmethod
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        """Remove documents for good, all of them or none; their ids are stored."""
 
     @abstractmethod
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
@@ -603,6 +770,9 @@ class VectorIndex(ABC):
     @abstractmethod
     def _drop(self) -> None:
         """Remove the table and all that belongs to it."""
+
+    def _make_room(self, new: Sequence[str]) -> None:  # noqa: B027
+        """What documents of further modalities need; some of it may be there after a kill."""
 
     def _make_way(self) -> None:
         """Remove what is to be replaced, before the first row of its successor is stored."""

@@ -54,6 +54,17 @@ def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
     return keys, "int" if types == {int} else "str"
 
 
+def check_id_types(types: Mapping[str, IdType]) -> None:
+    """Refuse ids of an index that are whole numbers here and text there."""
+    words = {"int": "whole numbers", "str": "text"}
+    (first, kind), *others = types.items()
+    for name, other in others:
+        if other != kind:
+            raise InputTypeError(
+                f"The ids of {first} are {words[kind]}, got {words[other]} for {name}."
+            )
+
+
 def stored_lines(sources: Mapping[str, Embeddings], stored: Mapping[str, int]) -> list[str]:
     """How many documents of each modality were stored, and how many were there before."""
     lines = []
@@ -70,6 +81,7 @@ def open_documents(
     *,
     column: str | None = None,
     groups: str | Mapping[str, str] | None = None,
+    ids: str | Mapping[str, str] | None = None,
 ) -> dict[str, Embeddings]:
     """The embeddings of each modality, from ``modality=path`` texts or one file of both.
 
@@ -85,9 +97,14 @@ def open_documents(
         Labels by which the correction was fitted, where its bank goes by groups: the name of a
         column, or a file; one for all modalities or for each by name. Columns called ``group`` are
         found without it.
+    ids : str or mapping of str to str, optional
+        The same for what the documents are called; columns called ``id`` are found without it.
     """
     names = correction.names
-    labels = dict.fromkeys(names, groups) if isinstance(groups, str) else dict(groups or {})
+    labels, called = (
+        dict.fromkeys(names, one) if isinstance(one, str) else dict(one or {})
+        for one in (groups, ids)
+    )
     found: dict[str, Embeddings] = {}
     if len(given) == 1 and "=" not in given[0] and len(names) == 2:
         if column is not None:
@@ -95,10 +112,10 @@ def open_documents(
                 "column chooses from files of one modality. Name the modality of each, as in "
                 f"{names[0]}={given[0]}, to use it."
             )
-        if labels:
+        if labels or called:
             raise InputValueError(
-                "groups name the labels of files of one modality. Name the modality of each, as "
-                f"in {names[0]}={given[0]}, to use them."
+                "groups and ids name the labels of files of one modality. Name the modality of "
+                f"each, as in {names[0]}={given[0]}, to use them."
             )
         pair = open_pair(given[0], names=(names[0], names[1]), paired=False)
         found = {names[0]: pair.x, names[1]: pair.y}
@@ -114,7 +131,7 @@ def open_documents(
             if name in found:
                 raise InputValueError(f"{name} is given twice. Put its rows into one file.")
             found[name] = open_embeddings(
-                path, column=column, groups=labels.get(name), modality=name
+                path, column=column, groups=labels.get(name), ids=called.get(name), modality=name
             )
     if not found:
         paths = " and ".join(f"{name}=PATH" for name in names)

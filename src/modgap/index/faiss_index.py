@@ -82,7 +82,9 @@ class FaissIndex(VectorIndex):
         )
         self._faiss = require("faiss", "faiss", "A FAISS index")
         self.path, self._table = Path(path), Path(f"{path}.ids.safetensors")
-        self.factory = factory
+        # A table takes its name after its vectors do; a kill between the two leaves it here.
+        self._next_table = Path(f"{path}.ids.next.safetensors")
+        self.factory = self._built_by = factory
         self.nprobe = None if nprobe is None else check_count(nprobe, "nprobe")
         self.failures = (RuntimeError,)
         self._forget()
@@ -91,7 +93,7 @@ class FaissIndex(VectorIndex):
         # By the vector's name, and by modality where each has a graph of its own.
         self._indexes: dict[tuple[str, str | None], Any] = {}
         self._waiting: dict[tuple[str, str | None], list[np.ndarray]] = {}
-        self._ids: list[Id] = []
+        self._ids: list[Id | None] = []  # None where a document was removed, until _finish
         self._modalities: list[str] = []
         self._places_of: dict[str, np.ndarray] = {}
         self._as_arrays: tuple[np.ndarray, ...] = ()
@@ -147,11 +149,15 @@ class FaissIndex(VectorIndex):
         if not self._table.exists():
             return {}
         header, tensors = read_tensors(self._table, _KIND)
+        found = _fingerprint(self.path)
+        if header.get("index_file") != found and self._next_table.exists():
+            header, tensors = read_tensors(self._next_table, _KIND)
         note: Note = header["note"]
         if note["format"] != FORMAT:
             return note  # to be refused in words
-        if header.get("index_file", found := _fingerprint(self.path)) != found:
-            return {}  # a kill between their two renames: one of the files is an older one
+        if header["index_file"] != found:
+            return {}
+        self._built_by = header["factory"]
         self._ids = tensors["ids"].tolist()
         if note["id_type"] == "str":
             self._ids = parse_json(tensors["ids"].tobytes(), f"The ids of {self._table}")
@@ -164,18 +170,21 @@ class FaissIndex(VectorIndex):
         return note if all(held) else {}
 
     def _save_note(self, note: Note) -> None:
-        if not note["finished"]:
+        if note["changing"] or not note["finished"]:
             return  # what is on disk stays whole until the new file takes its place
         ids = np.frombuffer(json.dumps(self._ids).encode(), np.uint8)
         if note["id_type"] == "int":
             ids = np.array(self._ids, np.int64)
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
+        assert self._note is not None
+        parts = _parts(self._note["vectors"], self.names, self.graphs)
         with atomic_path(self.path) as vectors:
-            _write_indexes(vectors, self._indexes.values())
-            # It takes its name before the vectors do: a table alone is no index yet.
-            header = {"note": note, "index_file": _fingerprint(vectors)}
-            write_tensors(self._table, _KIND, tensors, header)
+            _write_indexes(vectors, [self._indexes[part] for part in parts])
+            found = _fingerprint(vectors)
+            header = {"note": note, "index_file": found, "factory": self.factory}
+            write_tensors(self._next_table, _KIND, tensors, header)
+        self._next_table.replace(self._table)
 
     def _new(self, dim: int) -> Any:
         for kind, number in re.findall(r"([A-Za-z]*)(\d+)", self.factory):
@@ -207,6 +216,7 @@ class FaissIndex(VectorIndex):
         self._check_options(self._new(next(iter(self.vectors.values())).dim))
 
     def _check_opened(self) -> None:
+        self.factory = self._built_by
         self._check_options(next(iter(self._indexes.values())))
 
     def _make(self, note: Note, id_type: IdType) -> None:
@@ -214,7 +224,11 @@ class FaissIndex(VectorIndex):
         for part in _parts(note["vectors"], self.names, self.graphs):
             self._indexes[part] = self._new(self.vectors[part[0]].dim)
 
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
+        if replace:
+            self._remove(modality, ids)
         for name, given in vectors.items():
             part = (name, modality if self.graphs == "each" else None)
             rows = unit(given) if self.metric == "cosine" else given
@@ -227,16 +241,35 @@ class FaissIndex(VectorIndex):
         self._places_of.clear()
         self._as_arrays = ()
 
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        gone = set(ids)
+        for place in self._places(modality):
+            if self._ids[place] in gone:
+                self._ids[place] = None
+
+    def _make_room(self, new: Sequence[str]) -> None:
+        for part in _parts(self.vectors, self.names, self.graphs):
+            if part not in self._indexes:
+                self._indexes[part] = self._new(self.vectors[part[0]].dim)
+
     def _finish(self) -> None:
         for part, waiting in self._waiting.items():
             rows = np.concatenate(waiting)
             self._indexes[part].train(rows)
             self._indexes[part].add(rows)
         self._waiting.clear()
+        kept = np.array([one is not None for one in self._ids], dtype=bool)
+        if np.all(kept):
+            return
+        for part, index in self._indexes.items():
+            keep_rows(index, kept[self._places(part[1])])
+        self._ids = [one for one in self._ids if one is not None]
+        self._modalities = [self._modalities[place] for place in np.flatnonzero(kept)]
+        self._places_of.clear()
+        self._as_arrays = ()
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
-        held = zip(self._ids, self._modalities, strict=True)
-        return {i for i, name in held if name == modality} & set(ids)
+        return {self._ids[place] for place in self._places(modality)} & set(ids)
 
     def _hits(
         self, vector: StoredVector, mapped: np.ndarray, k: int, only: str | None, *, exact: bool
@@ -249,11 +282,13 @@ class FaissIndex(VectorIndex):
         width = int(np.sum(places >= 0, axis=1).max(initial=0))
         scores, places = self._score(scores[:, :width].astype(np.float64)), places[:, :width]
         if not self._as_arrays:
-            self._as_arrays = np.array(self._ids, dtype=object), np.array(self._modalities)
+            names = np.array(self._modalities, dtype=np.str_)
+            self._as_arrays = np.array(self._ids, dtype=object), names
         ids, names = (held[places] for held in self._as_arrays)
         there = places >= 0
         if np.all(there):
-            return Hits(ids.astype(type(self._ids[0])), scores, names)
+            assert self._note is not None
+            return Hits(ids.astype(self._note["id_type"]), scores, names)
         ids = np.where(there, ids, np.array(None))
         return Hits(ids, np.where(there, scores, -np.inf), np.where(there, names, ""))
 
@@ -347,7 +382,7 @@ class FaissIndex(VectorIndex):
         return parameters
 
     def _count(self, only: str | None) -> int:
-        return len(self._ids) if only is None else self._modalities.count(only)
+        return sum(self._ids[place] is not None for place in self._places(only))
 
     def _make_way(self) -> None:
         self._forget()  # the file stays until the new one takes its place
@@ -355,7 +390,36 @@ class FaissIndex(VectorIndex):
     def _drop(self) -> None:
         self.path.unlink(missing_ok=True)
         self._table.unlink(missing_ok=True)
+        self._next_table.unlink(missing_ok=True)
         self._forget()
+
+
+def keep_rows(index: Any, kept: np.ndarray) -> None:
+    """Leave in a FAISS index the rows that ``kept`` says; the others close up.
+
+    A graph cannot lose rows: it is built again of those it holds.
+    """
+    faiss = require("faiss", "faiss", "A FAISS index")
+    if np.all(kept):
+        return
+    searched = faiss.downcast_index(index)
+    if isinstance(searched, faiss.IndexPreTransform):
+        keep_rows(searched.index, kept)
+        index.ntotal = searched.index.ntotal
+        return
+    if isinstance(searched, faiss.IndexHNSW):
+        rows = faiss.downcast_index(searched.storage).reconstruct_batch(np.flatnonzero(kept))
+        searched.reset()
+        searched.add(rows)
+        return
+    searched.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(~kept)))
+    if isinstance(searched, faiss.IndexIVF):  # its lists hold numbers of rows, which close up
+        numbers = np.cumsum(kept) - 1
+        for one in range(searched.nlist):
+            size = searched.invlists.list_size(one)
+            if size:
+                held = faiss.rev_swig_ptr(searched.invlists.get_ids(one), size)
+                held[:] = numbers[held]
 
 
 def _write_indexes(path: Path, indexes: Iterable[Any]) -> None:

@@ -74,10 +74,10 @@ class LanceIndex(VectorIndex):
         with self._one_sentence():
             self._database = lancedb.connect(str(self.path.parent))
         self._table: Any = None
-        # Two names may be spelled alike: they are then told apart by their places.
+        # Two names may be spelled alike: the later one is then told apart by its place.
         plain = [re.sub(r"[^0-9A-Za-z]", "_", name) for name in self.names]
         self._spelled = {
-            name: one if plain.count(one) == 1 else f"{one}_{place}"
+            name: f"{one}_{place}" if one in plain[:place] else one
             for place, (name, one) in enumerate(zip(self.names, plain, strict=True))
         }
 
@@ -120,7 +120,9 @@ class LanceIndex(VectorIndex):
         )
         self._table = self._database.create_table(self.path.stem, schema=schema)
 
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
         columns: dict[str, Any] = {"id": list(ids), "modality": [modality] * len(ids)}
         for name, rows in vectors.items():
             for held, column in self._columns(name).items():
@@ -130,11 +132,30 @@ class LanceIndex(VectorIndex):
                     if held in (None, modality)
                     else pa.nulls(len(ids), kind)
                 )
-        self._table.add(pa.table(columns, schema=self._table.schema))
+        rows = pa.table(columns, schema=self._table.schema)
+        if not replace:
+            self._table.add(rows)
+            return
+        replaced = self._table.merge_insert(["modality", "id"]).when_matched_update_all()
+        # Vectors that are missing, of the other modalities, stay so.
+        replaced.when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
+
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        self._table.delete(_among(modality, ids))
+
+    def _make_room(self, new: Sequence[str]) -> None:
+        there = {*self._table.schema.names}
+        added = [
+            pa.field(column, pa.list_(pa.float32(), vector.dim))
+            for name, vector in self.vectors.items()
+            for column in self._columns(name).values()
+            if column not in there
+        ]
+        if added:
+            self._table.add_columns(added)
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
-        listed = ", ".join(_literal(key) for key in ids)
-        found = self._table.search().where(f"{_only(modality)} AND id IN ({listed})")
+        found = self._table.search().where(_among(modality, ids))
         return set(found.select(["id"]).limit(len(ids)).to_arrow()["id"].to_pylist())
 
     def _nearest(
@@ -188,3 +209,7 @@ def _literal(value: Id) -> str:
 
 def _only(modality: str) -> str:
     return f"modality = {_literal(modality)}"
+
+
+def _among(modality: str, ids: Sequence[Id]) -> str:
+    return f"{_only(modality)} AND id IN ({', '.join(_literal(key) for key in ids)})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,10 +12,11 @@ from modgap.core.checks import InputValueError
 from modgap.core.limits import parse_json
 from modgap.corrections import Correction
 from modgap.corrections.correction import fingerprint
-from modgap.index.hits import IdType
+from modgap.index.equal_lengths import lifted_lengths
+from modgap.index.hits import Id, IdType
 from modgap.index.stored_vectors import StoredVector
 
-FORMAT = 3
+FORMAT = 4
 
 Note = dict[str, Any]
 # One graph for each modality, or one of all.
@@ -29,7 +32,9 @@ def new_note(
 ) -> Note:
     """What is kept with the vectors: which corrections made them, and whether all are there.
 
-    ``first_ids`` has, for each modality, the number of the first row that is being added.
+    By modality, ``numbers`` has the number of the next row, and ``documents`` how many there were
+    when it was built and how many were added, replaced or deleted since. ``changing`` has a mark
+    of each change that was begun and is not finished.
 
     Parameters
     ----------
@@ -49,22 +54,43 @@ def new_note(
         "format": FORMAT,
         "version": __version__,
         "metric": stored[0].correction.metric,
-        "names": list(stored[0].correction.names),
+        **made_by(stored, stored[0].correction.names),
+        "graphs": graphs,
+        "id_type": id_type,
+        "numbers": {},
+        "documents": {},
+        "changing": [],
+        "finished": False,
+    }
+
+
+def made_by(vectors: Iterable[StoredVector], names: Sequence[str]) -> Note:
+    """What a note says of its modalities, and of the corrections that made the vectors."""
+    return {
+        "names": list(names),
         "vectors": {
             vector.name: {
-                "fingerprint": fingerprint(vector.correction),
-                "without_bank": fingerprint(vector.correction.without_bank()),
+                "fingerprint": fingerprint(vector.correction, names=names),
+                "without_bank": fingerprint(vector.correction.without_bank(), names=names),
                 "queries": list(vector.correction.queries),
                 "dim": vector.correction.dim_out,
                 "lengths": None if vector.lengths is None else dict(vector.lengths),
+                "backgrounds": background_marks(vector.correction),
             }
-            for vector in stored
+            for vector in vectors
         },
-        "graphs": graphs,
-        "id_type": id_type,
-        "first_ids": {},
-        "finished": False,
     }
+
+
+def background_marks(correction: Correction) -> dict[str, str]:
+    """For each modality what tells its background from one that was fitted later."""
+    lists = {} if correction.background is None else correction.background.lists
+    return {name: hashlib.sha256(one.heights.tobytes()).hexdigest() for name, one in lists.items()}
+
+
+def change_mark(what: str, modality: str, ids: Sequence[Id]) -> str:
+    """Tells a change of documents that was begun from another one."""
+    return hashlib.sha256(json.dumps([what, modality, ids]).encode()).hexdigest()
 
 
 def read_note(text: str | bytes | None) -> Note:
@@ -128,16 +154,24 @@ def match_vectors(
             f"{place} was built by modgap {note['version']} in format {note['format']}, and this "
             f"one reads {FORMAT}. Use that version, or build the index again."
         )
-    marks = {id(correction): fingerprint(correction) for correction in corrections}
+    names = note["names"]
+    # One that was extended by a modality made the documents of the others as they are.
+    marks = {
+        id(correction): fingerprint(correction, names=names)
+        for correction in corrections
+        if {*names} <= {*correction.names}
+    }
     left = list(corrections)
     found: dict[str, StoredVector] = {}
     for name, held in note["vectors"].items():
-        made_by = {held["fingerprint"], held.get("without_bank", held["fingerprint"])}
-        alike = [c for c in left if marks[id(c)] in made_by]
+        alike = [c for c in left if marks.get(id(c)) in (held["fingerprint"], held["without_bank"])]
         if alike:
             best = max(alike, key=lambda c: list(c.queries) == held["queries"])
             left.remove(best)
-            found[name] = StoredVector(name, best, held["lengths"])
+            lengths = held["lengths"]
+            if lengths is not None and len(best.names) > len(names):
+                lengths = {**(lifted_lengths(best) or {}), **lengths}
+            found[name] = StoredVector(name, best, lengths)
     missing = {name: held for name, held in note["vectors"].items() if name not in found}
     for held in missing.values():
         for other in left:

@@ -108,13 +108,18 @@ class MilvusIndex(VectorIndex):
             self._client.create_index(self.table, index)
         self._client.load_collection(self.table)
 
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
         keys = self._keys_of(modality, ids)
         data = [
             {"key": key, "modality": modality, **dict(zip(vectors, rows, strict=True))}
             for key, *rows in zip(keys, *vectors.values(), strict=True)
         ]
         self._client.upsert(self.table, data)
+
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        self._client.delete(self.table, ids=self._keys_of(modality, ids))
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         # Not client.get, which puts ids between quotation marks as they are.

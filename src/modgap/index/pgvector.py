@@ -192,12 +192,21 @@ class PgvectorIndex(VectorIndex):
             self._save_note(note)
         self._table.register()
 
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
         kinds = ["text", "text" if isinstance(ids[0], str) else "int8", *["vector"] * len(vectors)]
         lines = ((modality, *line) for line in zip(ids, *vectors.values(), strict=True))
         self._table.name("columns", list(vectors))
         with self._table.connection.transaction():
+            if replace:
+                self._remove(modality, ids)
             self._table.copy("{table} ({modality}, {id}, {columns})", lines, kinds)
+
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        self._run(
+            "DELETE FROM {table} WHERE {modality} = %s AND {id} = ANY(%s)", (modality, list(ids))
+        )
 
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         self._check_may_change()

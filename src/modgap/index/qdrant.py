@@ -136,7 +136,9 @@ class QdrantIndex(VectorIndex):
     def _builds_graphs(self) -> bool:
         return self.is_server
 
-    def _add(self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id]) -> None:
+    def _add(
+        self, vectors: Mapping[str, np.ndarray], modality: str, ids: Sequence[Id], *, replace: bool
+    ) -> None:
         points = self._models.Batch(
             ids=[_point(modality, key) for key in ids],
             vectors={name: rows.tolist() for name, rows in vectors.items()},
@@ -147,6 +149,11 @@ class QdrantIndex(VectorIndex):
             warnings.simplefilter("ignore", UserWarning)
             with self._one_flush():
                 self._client.upsert(self.table, points=points, wait=True)
+
+    def _remove(self, modality: str, ids: Sequence[Id]) -> None:
+        gone = self._models.PointIdsList(points=[_point(modality, key) for key in ids])
+        with self._one_flush():
+            self._client.delete(self.table, points_selector=gone, wait=True)
 
     @contextmanager
     def _one_flush(self) -> Iterator[None]:

@@ -49,7 +49,7 @@ def find_groups(
     return {name: labels.astype(common, copy=False) for name, labels in found.items()}
 
 
-def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
+def labels_of(given: Any, contents: Contents, side: Embeddings, what: str = "groups") -> np.ndarray:
     """The label of every row, a string or a whole number: from a column, a file, or as given."""
     if not isinstance(given, (str, os.PathLike)):
         array = np.asarray(given)
@@ -61,19 +61,19 @@ def labels_of(given: Any, contents: Contents, side: Embeddings) -> np.ndarray:
         array = read_labels(Path(file), str(given).rpartition(":")[2])
     else:
         raise InputValueError(
-            f"groups must name a column of {contents.path} or a file, got {str(given)!r}."
+            f"{what} must name a column of {contents.path} or a file, got {str(given)!r}."
             f"{did_you_mean(str(given), contents.columns)} It holds {contents.listing()}."
         )
     if array.dtype == object and all(isinstance(label, str) for label in array):
         array = strings(array.tolist(), f"A label of {side.source}")
     if array.shape != (side.n_rows,):
         raise InputValueError(
-            f"groups must have one label per row of {side.source}: "
+            f"{what} must have one label per row of {side.source}: "
             f"{side.n_rows} rows, got shape {array.shape}."
         )
     if array.dtype.kind not in "iuU":
         raise InputTypeError(
-            f"groups must be strings or whole numbers for every row of {side.source}, "
+            f"{what} must be strings or whole numbers for every row of {side.source}, "
             f"got {'missing values' if array.dtype == object else array.dtype}."
         )
     return array

@@ -41,6 +41,7 @@ def open_embeddings(
     *,
     column: str | None = None,
     groups: str | None = None,
+    ids: str | None = None,
     modality: str | None = None,
     bad_shards: BadShards = "refuse",
 ) -> Embeddings:
@@ -59,6 +60,8 @@ def open_embeddings(
         The array or column, which may be left out where there is only one.
     groups : str, optional
         The column of the labels, or a file of them.
+    ids : str, optional
+        The same for what the rows are called; columns called ``id`` are found without it.
     modality : str, optional
         The modality to take of a table that has rows of several, one below the other.
     bad_shards : "refuse" or "skip"
@@ -71,9 +74,10 @@ def open_embeddings(
     else:
         contents = of_modality(contents, modality)
     found = _Source(contents, column or contents.only_embedding()).embeddings()
-    if groups is None:
-        return found
-    return found.with_column("groups", labels_of(groups, contents, found))
+    for kind, given in (("groups", groups), ("ids", ids)):
+        if given is not None:
+            found = found.with_column(kind, labels_of(given, contents, found, kind))
+    return found
 
 
 def open_pair(
