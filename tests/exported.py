@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 Answers = list[list[Sequence[Any]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """Queries, the hits of each list, best first, and modgap's answer."""
 

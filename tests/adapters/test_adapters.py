@@ -366,6 +366,44 @@ def test_what_a_model_cannot_do_is_said_in_a_sentence(case, items, clip):
         ChromaEmbeddingFunction(Nameless(), case.correction)
 
 
+def test_what_is_no_correction_and_no_vectors_is_said_in_a_sentence(case, items, clip):
+    for call in (*wrapped(items, "correction.safetensors"), lambda: append_correction(clip, "it")):
+        with pytest.raises(InputTypeError, match="must be a Correction, got str"):
+            call()
+    with pytest.raises(InputTypeError, match="must be a SentenceTransformer, got str"):
+        append_correction(clip, case.correction)
+    model = langchain_model(items)
+    one = LangChainEmbeddings(model, case.correction)
+    for vectors, said in (
+        ([[1.0] * 12, [1.0] * 3], "as many numbers for each text item"),
+        ([["a"] * 12], "as many numbers for each text item"),
+        ([[float("nan")] * 12], "NaN or infinity, the first at row 0"),
+        ([[1e300] * 12], "NaN or infinity, the first at row 0"),
+        ([[0.0] * 12], "length zero"),
+        ([1.0] * 12, "must be a matrix"),
+    ):
+        model.embed_documents = lambda texts, vectors=vectors: vectors
+        with pytest.raises(InputValueError, match=said):
+            one.embed_documents(["a dog"])
+
+
+def test_a_collection_of_another_correction_is_refused(case, items, tmp_path):
+    import chromadb
+
+    client = chromadb.PersistentClient(str(tmp_path))
+    function = ChromaEmbeddingFunction(chroma_model(items), case.correction)
+    client.create_collection("all", embedding_function=function)
+    other = Calibrate(mode="mixed").fit(*case.documents.values()).correction_
+    second = ChromaEmbeddingFunction(chroma_model(items), other)
+    for one in (function, second):
+        opened = client.get_or_create_collection("all", embedding_function=one)
+        if one is function:
+            one.check_store(opened)
+            continue
+        with pytest.raises(InputValueError, match="were corrected by another correction"):
+            one.check_store(opened)
+
+
 def test_a_wrapped_embedding_travels_to_another_process(case):
     from llama_index.core import MockEmbedding
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from exported import (
@@ -82,7 +82,12 @@ def ranked(case: Case, documents: dict[str, Any], queries: Any) -> Answers:
     ]
 
 
-@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=3,
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+    phases=[Phase.generate],  # an example takes seconds, and a smaller one says no more
+)
 @given(st.tuples(*[calibrated_cases(("image", "text"))] * 5), st.tuples(*[EXPECTED_WRONG] * 3))
 def test_every_door_gives_the_order_and_scores_of_modgap(tmp_path_factory, calibrated, by_e):
     import psycopg

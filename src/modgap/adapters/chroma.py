@@ -18,6 +18,7 @@ from chromadb.utils.embedding_functions import (
 from modgap.adapters.vectors import Store, VectorCorrection
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import Correction, Metric
+from modgap.corrections.correction import fingerprint
 from modgap.corrections.files import CORRECTION_FILE, correction_bytes
 
 _SPACES: dict[Metric, Space] = {"cosine": "cosine", "inner_product": "ip", "euclidean": "l2"}
@@ -87,7 +88,15 @@ class ChromaEmbeddingFunction(EmbeddingFunction[Embeddable]):
         return self._vectors.metric
 
     def check_store(self, store: Store) -> Store:
-        """The collection itself, refused where it ranks by another metric."""
+        """The collection itself, refused where its metric or its correction is another."""
+        kept = getattr(store, "configuration", {}).get("embedding_function")
+        if isinstance(kept, ChromaEmbeddingFunction):
+            corrections = [one._vectors.correction for one in (kept, self)]
+            if len({*map(fingerprint, corrections)}) > 1:
+                raise InputValueError(
+                    "The documents of this collection were corrected by another correction. Use "
+                    "the collection's own: client.get_collection(name)."
+                )
         return self._vectors.check_store(store)
 
     @staticmethod

@@ -7,7 +7,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Module, Normalize, Router
 
 from modgap.adapters.vectors import check_comparable
-from modgap.core.checks import InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.core.results import spoken
 from modgap.corrections import Affine, Correction, Metric
 
@@ -33,6 +33,11 @@ def append_correction(model: SentenceTransformer, correction: Correction) -> Sen
         Without hubs, whose column no such module computes.
     """
     check_comparable(correction)
+    if not isinstance(model, SentenceTransformer):
+        raise InputTypeError(
+            f"model must be a SentenceTransformer, got {type(model).__name__}. Open it: "
+            "SentenceTransformer(name)."
+        )
     if correction.hubs is not None:
         raise InputValueError(
             "A correction with hubs needs its bank of queries beside the model: store corrected "

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap.core.checks import InputValueError
+from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import METRIC_NAMES, Correction, Metric, check_recognised, label
 from modgap.corrections.recognition import MIN_ROWS
 from modgap.search.scores import ranks_alike
@@ -55,7 +55,7 @@ class VectorCorrection:
         """Corrected vectors (n, d) of documents; 20 or more of another model are refused."""
         if len(vectors) == 0:
             return np.empty((0, self.correction.dim_out), np.float32)
-        rows = np.asarray(vectors, dtype=np.float32)
+        rows = _matrix(vectors, modality)
         if rows.ndim == 2 and rows.shape[1] == self.correction.dim_in:
             self._recognise(rows, modality)
         return np.asarray(self.correction.apply(rows, modality))
@@ -73,7 +73,7 @@ class VectorCorrection:
         """Corrected vectors (n, d) of queries."""
         if len(vectors) == 0:
             return np.empty((0, self.correction.dim_out), np.float32)
-        rows = np.asarray(vectors, dtype=np.float32)
+        rows = _matrix(vectors, modality)
         return np.asarray(self.correction.apply(rows, modality, "query"))
 
     def check_store(self, store: Store, metric: Metric | None = None) -> Store:
@@ -93,12 +93,28 @@ class VectorCorrection:
 
 def check_comparable(correction: Correction) -> None:
     """Refuse a correction whose scores cannot be compared across modalities in one store."""
+    if not isinstance(correction, Correction):
+        raise InputTypeError(
+            f"correction must be a Correction, got {type(correction).__name__}. Open one with "
+            "Correction.load or Correction.from_pretrained."
+        )
     if correction.background is not None:
         raise InputValueError(
             f"{label(correction)} merges modalities by expected wrong results, which one store of "
             "vectors cannot. Fit one for vectors (modgap fit, or Calibrate() in Python), or merge "
             "lists (modgap export)."
         )
+
+
+def _matrix(vectors: Sequence[Any], modality: str) -> np.ndarray:
+    """Vectors as an encoder gives them, in single precision."""
+    try:
+        with np.errstate(over="ignore"):  # infinity is refused with the row that has it
+            return np.asarray(vectors, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputValueError(
+            f"The encoder must give as many numbers for each {modality} item ({error})."
+        ) from error
 
 
 def metric_of_store(store: Any) -> Metric | None:

@@ -34,7 +34,7 @@ class NoCardWarning(UserWarning):
 
 def read_pretrained(name: str | os.PathLike[str], revision: str | None = None) -> Correction:
     """A preset, the correction of a folder, or one of the hub at a commit."""
-    text = os.fspath(name)
+    text = os.fspath(name) or "."
     if text in {*PRESETS, *(f"{OWNER}{preset}" for preset in PRESETS)}:
         if revision is not None:
             raise InputValueError(f"{text} ships with modgap, and has no revisions. Leave it out.")
