@@ -130,7 +130,7 @@ def cuts(one: OneList) -> dict[str, list[tuple[float, float]]]:
 
 
 def signals(one: OneList, has_match: np.ndarray, may_match: bool = False) -> dict[str, float]:
-    """AUROC of "is there a match": least E, best cosine, and both."""
+    """AUROC of "is there a match", and the queries for which ``at_most=1`` finds something."""
     from sklearn.metrics import roc_auc_score
 
     documents = np.vstack([one.documents, one.log]) if may_match else one.documents
@@ -139,10 +139,13 @@ def signals(one: OneList, has_match: np.ndarray, may_match: bool = False) -> dic
     best = -np.sort(-scores, axis=1)[:, :DEPTH].astype(np.float64)
     expected, surprise = background.judged(best, "x")
     cosine = np.max(one.queries @ documents.T, axis=1)
+    found = background.chance({"x": surprise}) <= -np.expm1(-1)
     return {
         "least E": float(roc_auc_score(has_match, -np.log(expected[:, 0]))),
         "best cosine": float(roc_auc_score(has_match, cosine)),
-        "both": float(roc_auc_score(has_match, surprise)),
+        "all": float(roc_auc_score(has_match, surprise)),
+        "found with a match": float(np.mean(found[has_match])),
+        "found without": float(np.mean(found[~has_match])),
     }
 
 

@@ -403,6 +403,9 @@ def test_what_cannot_be_fitted_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             Background.fit(documents, bank, **given_to_fit)
+    message = "x and bank must have the same number of columns, got 12 and 5"
+    with pytest.raises(InputError, match=message):
+        Background.fit(documents, bank[:, :5])
     with pytest.raises(InputError, match="got banks of 100 and 101 queries"):
         Background.of_scores(
             {"x": SCORES, "y": np.vstack([SCORES, SCORES[:1]])}, {"x": 40, "y": 40}
@@ -415,6 +418,9 @@ def test_what_cannot_be_judged_is_refused():
         background.expected_wrong_of_scores(SCORES[:3, :10], "x")
     with pytest.raises(InputError, match="list must be one of 'x', got 'y'"):
         background.expected_wrong(drawn(3, 2), "y")
+    message = "queries and the bank must have the same number of columns, got 5 and 12"
+    with pytest.raises(InputError, match=message):
+        background.expected_wrong(drawn(3, 2, 5), "x")
 
 
 def test_missing_results_are_as_bad_as_can_be():

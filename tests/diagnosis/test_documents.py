@@ -155,6 +155,9 @@ def test_a_fix_writes_them_and_its_search_finds_them(tmp_path):
     assert "300 image documents besides the pairs" in done.out
     told = json.loads((folder / "diagnosis.json").read_text())
     assert told["others"]["counts"] == {"image": 300}
+    steps = done.out.split("What to do next")[1]
+    assert f"with the rows of {paths['more']} in the file of their modality" in steps
+    assert f"{folder}/*documents-*.parquet" in steps
     ask = tmp_path / "ask.npy"
     np.save(ask, OTHERS["image"][:2].astype(np.float32))
     answer = script(folder / "search.py", ask, "-k", "1180").out

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from modgap.arrays import row_blocks, rows_per_block, to_numpy, unit
-from modgap.core.checks import Array, InputValueError, check_choice, check_finite
+from modgap.core.checks import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_finite,
+    check_same_space,
+)
 from modgap.core.door import check_rows
 from modgap.core.results import Brief
 from modgap.core.tensor_file import read_tensors, write_tensors
@@ -110,6 +116,7 @@ class Background(Brief):
         lists, documents = {}, {}
         for name, given in documents_by_list.items():
             rows = to_numpy(check_rows(given, name, nonzero=True)).astype(np.float32)
+            check_same_space(rows, asked, (name, "bank"))
             check_list_size(len(rows), name)
             lists[name] = list_background(held, [(unit(rows), keys[name])], may_match=may_match)
             documents[name] = to_numpy(with_column(unit(rows), held.column(unit(rows), keys[name])))
@@ -155,6 +162,8 @@ class Background(Brief):
     def queries(self, rows: Array) -> np.ndarray:
         """Queries as documents of ``documents`` are scored with, by inner product."""
         asked = unit(to_numpy(check_rows(rows, "queries", nonzero=True)).astype(np.float32))
+        if self.hubs is not None:
+            check_same_space(asked, self.hubs.rows, ("queries", "the bank"))
         return to_numpy(with_column(asked, np.ones(len(asked), np.float32)))
 
     def documents(self, name: str) -> np.ndarray:

@@ -59,7 +59,8 @@ def check_bank(correction: Correction, bank: Array | Embeddings, data: Modalitie
         )
     bad = sum(int(np.sum(~np.isfinite(to_numpy(batch)).all(axis=1))) for batch in source.batches())
     if bad:
-        raise InputValueError(f"The bank has {bad} rows with NaN or infinity. Drop them.")
+        rows = "1 row" if bad == 1 else f"{bad} rows"
+        raise InputValueError(f"The bank has {rows} with NaN or infinity. Drop them.")
     found = recognise(correction, source, asking, "query")
     if found.refused:
         said = found.sentence.replace(f"The {asking} rows", "its rows", 1)

@@ -307,6 +307,7 @@ def fix_steps(
     columns: Mapping[str, str],
     functions: Mapping[str, str],
     sides: Mapping[str, Embeddings] | None = None,
+    others: Mapping[str, Embeddings] | None = None,
     pages: bool = True,
 ) -> tuple[str, ...]:
     """What to do with all that ``fix`` wrote, in lines: a label, then a command or a sentence.
@@ -320,6 +321,8 @@ def fix_steps(
     functions : mapping of str to str
         For each query modality the SQL function that searches. Without any, the corrections
         cannot map new documents: neither SQL nor an index is offered.
+    others : mapping of str to Embeddings, optional
+        The other documents of the index, by modality.
     pages : bool
         Whether there are pages to look at.
     """
@@ -338,21 +341,27 @@ def fix_steps(
         steps["in PostgreSQL"] = [f"psql -f {place}/pgvector.sql", f"then {' or '.join(selects)}"]
         indexes = _index_commands(files, folder, sides)
         steps["in an index"] = [*indexes.values()]
+        if others:
+            files_of = " and ".join(side.source for side in others.values())
+            steps["in an index"].append(
+                f"with the rows of {files_of} in the file of their modality"
+            )
         if len(indexes) > 1:
             steps["in an index"].append("one index for each, because an index ranks by one metric")
     steps["elsewhere"] = []
+    stored = f"{place}/{'*' if others else ''}documents-*.parquet"
     queries = query_commands(files, folder)
     for name, correction in made_for.items():
         if correction.background is not None:
             steps["elsewhere"] += [
-                f"for {name} queries, search column {columns[name]} of {place}/documents-*.parquet "
+                f"for {name} queries, search column {columns[name]} of {stored} "
                 "by inner product, each modality for its best 30, and merge the lists with "
                 "modgap.search.merge; map queries:",
                 queries[name],
             ]
             continue
         steps["elsewhere"] += [
-            f"for {name} queries, load column {columns[name]} of {place}/documents-*.parquet into "
+            f"for {name} queries, load column {columns[name]} of {stored} into "
             f"a flat index that ranks by {metric_to_rank_by(correction)}, and map queries:",
             queries[name],
         ]

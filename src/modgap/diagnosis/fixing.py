@@ -192,6 +192,7 @@ def fix(
         columns=document_columns(corrections),
         functions={name: search_function(name) for name in corrections} if banks else {},
         sides=data.sides,
+        others=data.others,
         pages=bool(found),
     )
     return Fix(str(place), found, files, steps, corrections)
