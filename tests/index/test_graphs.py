@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from conftest import BESIDE, load_published
+from conftest import load_published, load_published_tensors
 from index_services import (
     LIBRARIES,
     any_correction,
@@ -24,7 +24,6 @@ from modgap.corrections import Calibrate, Center, Correction
 from modgap.datasets import load_digits
 from modgap.index import LowRecallWarning, evaluate_index, open_index
 from modgap.index.equal_lengths import lift_documents, lift_queries, lifted_lengths, longest_row
-from modgap.io import open_pair
 from modgap.search import search
 
 X, Y = rows()
@@ -33,7 +32,6 @@ CORRECTIONS = corrections(X, Y)
 # What a store is told so that it builds and searches graphs.
 GRAPHS = {"faiss": {"factory": "HNSW32,Flat"}, "pgvector": {"ef_search": 64},
           "lance": {"ef_search": 64}}  # fmt: skip
-UNSPLASH = BESIDE.parent / "published" / "unsplash-clip-b32.safetensors"
 
 
 def searching(options):
@@ -55,10 +53,8 @@ def real(name: str) -> tuple[np.ndarray, np.ndarray]:
         return digits.X, digits.Y[digits.wording == 0]
     if name == "clip":
         return load_published("features_clip.npy")
-    if not UNSPLASH.exists():
-        pytest.skip(f"the published embeddings are not at {UNSPLASH.parent}")
-    pair = open_pair(UNSPLASH)
-    return pair.x.rows(), pair.y.rows()
+    held = load_published_tensors("unsplash-clip-b32")
+    return held["image"], held["text"]
 
 
 @pytest.mark.parametrize(
