@@ -575,3 +575,10 @@ def test_documents_come_and_go_by_commands(kind, tmp_path):
     gc.collect()
     with store.open(CALIBRATED) as index:
         assert index.count() == 39
+    gc.collect()
+    BY_ID.save(tmp_path / "other.safetensors")
+    other = ("index", "drop", store.address, tmp_path / "other.safetensors", *store.words)
+    assert "another correction" in modgap(*other, ok=False).stderr
+    assert "which held 39 documents" in modgap("index", "drop", *place).stderr
+    assert "There is no index" in modgap("index", "drop", *place, ok=False).stderr
+    assert not [*tmp_path.glob("x.*")]

@@ -6,7 +6,7 @@ import typer
 
 from modgap.cli.described import described
 from modgap.cli.index_build import index_build
-from modgap.cli.index_change import index_add, index_delete
+from modgap.cli.index_change import index_add, index_delete, index_drop
 from modgap.cli.index_evaluate import index_evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import index_search
@@ -52,6 +52,7 @@ def index_drop_column(
 index_app.command("build")(keeps_inputs(described(index_build, "index build"), "address"))
 index_app.command("add")(keeps_inputs(described(index_add, "index add"), "address"))
 index_app.command("delete")(keeps_inputs(described(index_delete, "index delete"), "address"))
+index_app.command("drop")(described(index_drop, "index drop"))
 index_app.command("search")(described(index_search, "index search"))
 index_app.command("evaluate")(described(index_evaluate, "index evaluate"))
 index_app.command("drop-column")(described(index_drop_column, "index drop-column"))

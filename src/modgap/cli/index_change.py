@@ -1,4 +1,4 @@
-"""``modgap index add`` and ``delete``: documents of a finished index come and go."""
+"""``modgap index add``, ``delete`` and ``drop``: documents come and go, and the whole index."""
 
 from __future__ import annotations
 
@@ -80,6 +80,27 @@ def index_delete(
         index.finish()
         for line in index.holdings():
             say(line)
+
+
+def index_drop(
+    address: index_options.Address,
+    correction: index_options.CorrectionFile,
+    table: index_options.Table = None,
+    trust: index_options.Trust = False,
+) -> None:
+    """Remove an index that modgap built, with all its documents; files of rows stay.
+
+    Example: modgap index drop both.faiss correction.safetensors
+    """
+    from modgap.cli.show import say
+    from modgap.corrections import load_corrections
+    from modgap.index import open_index
+
+    fixed = load_corrections(correction)
+    with open_index(address, fixed, trust=trust, table=table) as index:
+        n_documents = index.count()
+        index.drop()
+        say(f"removed {index.place}, which held {n_documents:,} documents")
 
 
 def _ids_by_name(given: list[str]) -> dict[str, list[str]]:

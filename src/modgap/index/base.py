@@ -507,6 +507,7 @@ class VectorIndex(ABC):
     def drop(self) -> None:
         """Remove the index and all its documents."""
         if self._note is not None:
+            self._lock_to_change()
             with self._one_sentence():
                 self._drop()
         self._note, self._resuming = None, False

@@ -131,7 +131,7 @@ def check_note(
     if note["finished"] and create:
         raise InputValueError(
             f"{place} exists already. Choose another name, replace it (replace=True, --replace), "
-            "or open it without create to add to it."
+            "or add to it (modgap index add, in Python open it without create)."
         )
     if not note["finished"] and not create:
         raise InputValueError(
