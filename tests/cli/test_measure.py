@@ -143,3 +143,13 @@ def test_each_line_is_explained_on_request(files):
     for label, source in (("Gap distance", "Liang et al. 2022"), ("Shell offset", "Levi and Gil")):
         assert said.count(f"{label}. ") == 1
         assert source in said.partition(f"{label}. ")[2].partition("\n\n")[0]
+
+
+def test_a_row_is_a_line_of_the_zoo(files):
+    ran = modgap("measure", *files, "--row", "my model")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith("| my model | 60 | ")
+    assert ran.out.count("\n") == 1
+    found = modgap("measure", *files, "--row", "my model", "--json").json
+    assert found["schema"] == "modgap/row/2"
+    assert f"{found['gap']:.3f}" in ran.out

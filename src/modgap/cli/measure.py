@@ -19,6 +19,7 @@ def measure(
     seed: Seed = 0,
     engine: EngineOption = "local",
     explain: bool = False,
+    row: str | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
@@ -32,8 +33,16 @@ def measure(
     from modgap.core.results import document
     from modgap.drift import save_streams, streams_of
     from modgap.engines import spread
+    from modgap.evaluation import set_row
     from modgap.measures import measure as run
 
+    if row is not None:
+        found = set_row(data, seed=seed)
+        if as_json:
+            print_json(document("row", found, name=row, seed=seed))
+        else:
+            print(found.markdown(row))
+        return
     refuse_here_only(engine, partial=partial, device=device)
     if save_moments is not None:
         check_file(save_moments)

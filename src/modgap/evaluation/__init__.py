@@ -26,6 +26,7 @@ from modgap.evaluation.noise import (
 from modgap.evaluation.quantised_gap import QuantisedGap, close_quantised_gap
 from modgap.evaluation.retrieval import Retrieval, retrieval
 from modgap.evaluation.robustness import Robustness, nearest, noise_correlation, robustness
+from modgap.evaluation.set_row import SetRow, set_row
 from modgap.evaluation.significance import (
     Comparison,
     GroupBootstrap,
@@ -59,6 +60,7 @@ __all__ = [
     "Robustness",
     "Score",
     "Scores",
+    "SetRow",
     "Uniform",
     "UniformQuantiser",
     "chi_squared",
@@ -74,4 +76,5 @@ __all__ = [
     "noise_correlation",
     "retrieval",
     "robustness",
+    "set_row",
 ]

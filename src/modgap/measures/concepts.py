@@ -19,7 +19,8 @@ from modgap.measures.conformity import conformity
 class ConceptConformity(Result):
     """Spearman's rank correlation of concept frequency and conformity.
 
-    ``low`` and ``high`` are its 95 % interval over rows drawn anew; ``n`` rows have a concept.
+    ``low`` and ``high`` are its 95 % interval over rows drawn anew; ``n`` rows have a concept. NaN
+    where all rows point the same way.
     """
 
     correlation: float
@@ -84,5 +85,7 @@ def concept_conformity(
         if np.ptp(frequency[rows]) > 0 and np.ptp(typical[rows]) > 0
     ]
     low, high = np.quantile(some, (0.025, 0.975)) if some else (np.nan, np.nan)
-    whole = float(spearmanr(frequency[kept], typical[kept]).statistic)
+    whole = np.nan  # where all rows point the same way
+    if np.ptp(typical[kept]) > 0:
+        whole = float(spearmanr(frequency[kept], typical[kept]).statistic)
     return ConceptConformity(whole, float(low), float(high), len(kept))
