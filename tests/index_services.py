@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import uuid
@@ -40,6 +41,17 @@ def postgres_url() -> str:
     """A PostgreSQL server of this test process, with pgvector 0.6; it ends with the process."""
     for library in ("psycopg", "pgvector", "pgserver"):
         pytest.importorskip(library, reason=f"{library} is not installed")
+    url: str = new_server().get_uri()
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    return url
+
+
+def new_server() -> Any:
+    """A server of pgserver; it ends with the process."""
+    # Not in a folder of pytest: these are closed to the user that runs the server.
     folder = tempfile.TemporaryDirectory(prefix="modgap-pg-")
     atexit.register(folder.cleanup)
     runtime = Path(folder.name) / "run"
@@ -50,12 +62,24 @@ def postgres_url() -> str:
 
         server = pgserver.get_server(Path(folder.name) / "data", cleanup_mode="delete")
     atexit.register(server.cleanup)
-    url: str = server.get_uri()
-    import psycopg
+    return server
 
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    return url
+
+def postgres_tool(name: str, *arguments: str, given: str = "", ok: bool = True) -> str:
+    """Run psql or pg_dump on the server, as a user would; what it printed, or its complaint."""
+    import pgserver
+
+    path = Path(pgserver.__file__).parent / "pginstall" / "bin" / name
+    ran = subprocess.run([path, *arguments], input=given, capture_output=True, text=True,
+                         check=False)  # fmt: skip
+    assert (ran.returncode == 0) is ok, ran.stderr
+    return ran.stdout if ok else ran.stderr
+
+
+def psql(sql: str, url: str | None = None, *, ok: bool = True) -> str:
+    """Run SQL as its file says: ``psql -v ON_ERROR_STOP=1 -f …``."""
+    options = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+    return postgres_tool("psql", url or postgres_url(), *options, given=sql, ok=ok)
 
 
 class MemoryIndex(VectorIndex):

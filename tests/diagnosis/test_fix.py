@@ -13,21 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import everything_in, modgap, script
-from index_services import new_name, postgres_url
+from index_services import new_name, postgres_url, psql
 from modgap import Correction, Modalities, load_digits, open_embeddings, open_pair
 from modgap.core.locks import sole_writer_of
 from modgap.corrections import Center, Procrustes, Whiten
 from modgap.corrections.calibrate import Calibrate
 from modgap.diagnosis import fix
-from modgap.index.sql import pgvector_sql
+from modgap.index.sql import pgvector_sql, undo_sql
 from modgap.search import search, search_corrected
 
 pytestmark = pytest.mark.xdist_group("fix")  # a set is fixed once
 
 FILES = {
     "diagnosis.json", "correction.safetensors", "documents-image.parquet",
-    "documents-text.parquet", "example-queries-text.npy", "search.py", "pgvector.sql", "README.md",
-    "report.html", "fix.json",
+    "documents-text.parquet", "example-queries-text.npy", "search.py", "pgvector.sql",
+    "pgvector-undo.sql", "README.md", "report.html", "fix.json",
 }  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def test_the_sql_corrects_a_table_and_searches_its_graphs(real):
     sql = (folder / "pgvector.sql").read_text().replace("items", table)
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         fill(connection, table, X, Y)
-        connection.execute(sql)
+        psql(sql)
         connection.execute("SET enable_seqscan = off")  # so small a table would not use its graphs
         found = [
             [place(name, int(row), len(X)) for row, name, *_ in connection.execute(
@@ -329,6 +329,7 @@ def test_the_sql_corrects_a_table_and_searches_its_graphs(real):
             )]
             for query in Y[:60]
         ]  # fmt: skip
+        psql((folder / "pgvector-undo.sql").read_text().replace("items", table))
         connection.execute(f"DROP TABLE {table}")
     assert found_share(found, best) >= 0.97
 
@@ -363,11 +364,11 @@ def test_sql_stores_what_the_correction_gives_for_every_kind_of_map(corrector):
     sql = pgvector_sql({"text": correction}, table=table)
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         fill(connection, table, X, Y)
-        connection.execute(sql)
-        connection.execute(sql)  # again changes nothing
+        psql(sql)
+        psql(sql)  # again changes nothing
         for name, rows in (("image", X), ("text", Y)):
             stored = connection.execute(
-                f"SELECT embedding_text::real[] FROM {table} WHERE modality = %s ORDER BY id",
+                f"SELECT embedding_corrected::real[] FROM {table} WHERE modality = %s ORDER BY id",
                 (name,),
             ).fetchall()
             stored = np.array([row[0] for row in stored])
@@ -380,6 +381,7 @@ def test_sql_stores_what_the_correction_gives_for_every_kind_of_map(corrector):
         found = connection.execute(
             "SELECT * FROM search_by_text(%s::vector, 5)", (as_text(Y[0]),)
         ).fetchall()
+        psql(undo_sql({"text": correction}, table=table))
         connection.execute(f"DROP TABLE {table}")
     asked = correction.apply(Y[:1], "text", "query")
     whole = np.vstack([correction.apply(X, "image"), correction.apply(Y, "text")])
@@ -395,11 +397,12 @@ def test_sql_refuses_a_column_that_another_correction_made():
     table = new_name()
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         fill(connection, table, X, Y)
-        connection.execute(pgvector_sql({"text": first}, table=table))
-        with pytest.raises(psycopg.errors.RaiseException, match="Another correction made"):
-            connection.execute(pgvector_sql({"text": second}, table=table))
-        connection.execute(f"ALTER TABLE {table} DROP COLUMN embedding_text")
-        connection.execute(pgvector_sql({"text": second}, table=table))
+        psql(pgvector_sql({"text": first}, table=table))
+        refused = psql(pgvector_sql({"text": second}, table=table), ok=False)
+        assert "Another correction made column embedding_corrected" in refused
+        psql(undo_sql({"text": first}, table=table))
+        psql(pgvector_sql({"text": second}, table=table))
+        psql(undo_sql({"text": second}, table=table))
         connection.execute(f"DROP TABLE {table}")
 
 
@@ -409,4 +412,4 @@ def test_names_that_sql_would_misread_are_quoted():
     sql = pgvector_sql({"text": correction}, table="shop.Items", column="Vec")
     assert 'shop."Items"' in sql
     assert "'Pro''duct'" in sql
-    assert '"Vec_text"' in sql
+    assert '"Vec_corrected"' in sql

@@ -9,6 +9,7 @@ from hub_rows import DATA, HUBS, KEYED, N, Y, ranked, stored, three
 from index_services import (
     new_name,
     postgres_url,
+    psql,
     rows,
 )
 from modgap import Modalities
@@ -19,7 +20,7 @@ from modgap.corrections import (
     OwnQueriesWarning,
 )
 from modgap.index import add_column, open_index
-from modgap.index.sql import pgvector_sql
+from modgap.index.sql import pgvector_sql, undo_sql
 from modgap.search import merge, search, search_corrected
 
 
@@ -88,19 +89,19 @@ def test_sql_stores_and_finds_what_the_correction_gives(name, mode):
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         table = make_table(connection, data)
         sql = pgvector_sql({"text": correction}, table=table, group_column="label")
-        connection.execute(sql)
-        connection.execute(sql)  # again changes nothing
+        psql(sql)
+        psql(sql)  # again changes nothing
         for side in data.names:
             np.testing.assert_allclose(
-                held(connection, table, "embedding_text", data, side)[:, :9],
+                held(connection, table, "embedding_corrected", data, side)[:, :9],
                 stored(correction, data, side),
                 atol=2e-5,
             )
         found = connection.execute(
             "SELECT * FROM search_by_text(%s::vector, 6)", (str(Y[4].tolist()),)
         ).fetchall()
+        connection.execute(undo_sql({"text": correction}, table=table))
         connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP TABLE modgap_bank")
     whole = np.vstack([stored(correction, data, side) for side in data.names])
     _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 6, "inner_product")
     np.testing.assert_allclose([score for *_, score in found], scores[0], rtol=1e-4)
@@ -108,13 +109,14 @@ def test_sql_stores_and_finds_what_the_correction_gives(name, mode):
 
 def test_sql_of_a_large_bank_has_few_digits_and_says_what_is_shorter(monkeypatch):
     sql = pgvector_sql({"text": KEYED["row"]})
-    (line,) = [one for one in sql.splitlines() if one.startswith("    ('embedding_text', 0, '[")]
+    (line,) = [one for one in sql.splitlines() if one.startswith("    ('bank', 0, 0, '[")]
     numbers = line.partition("[")[2].partition("]")[0].split(",")
     np.testing.assert_array_equal(
         np.array(numbers, dtype=np.float16), KEYED["row"].hubs.bank[0], strict=True
     )
     assert max(map(len, numbers)) <= 9
-    assert "-- 80 queries. Those of a document's own row number (taken to be id, from 0)" in sql
+    assert "made by 80 queries, kept in modgap_items_embedding_corrected" in sql
+    assert "own row number (taken to be id, from 0) are left out" in sql
     assert "own group stay in" in pgvector_sql({"text": KEYED["group"]})
     monkeypatch.setattr("modgap.index.sql._LARGE", 1000)
     assert pgvector_sql({"text": KEYED["row"]}).startswith("-- This file is 0 MB, most of it")
@@ -128,10 +130,11 @@ def test_sql_of_three_modalities_finds_what_exact_search_does():
     correction = HUBS.fit(data).correction_
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         table = make_table(connection, data)
-        connection.execute(pgvector_sql({"text": correction}, table=table))
+        psql(pgvector_sql({"text": correction}, table=table))
         found = connection.execute(
             "SELECT * FROM search_by_text(%s::vector, 9)", (str(Y[4].tolist()),)
         ).fetchall()
+        connection.execute(undo_sql({"text": correction}, table=table))
         connection.execute(f"DROP TABLE {table}")
     whole = np.vstack([stored(correction, data, name) for name in data.names])
     _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 9, "inner_product")
@@ -151,9 +154,9 @@ def test_sql_judges_hits_as_python_does(hubs, graph):
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         table = make_table(connection, data)
         sql = pgvector_sql({"text": correction}, table=table)
-        assert ("modgap_bank" in sql) is (hubs > 0)
+        assert ("('bank', 0, " in sql) is (hubs > 0)
         for _ in range(2):
-            connection.execute(sql)
+            psql(sql)
         connection.execute(f"SET enable_{'seqscan' if graph else 'indexscan'} = off")
 
         def found(query, k, at_most="NULL"):
@@ -186,11 +189,16 @@ def test_sql_judges_hits_as_python_does(hubs, graph):
         assert len(connection.execute(first, given).fetchall()) == 10
         with pytest.raises(psycopg.errors.RaiseException, match="with a bank of 150 queries"):
             connection.execute("SELECT * FROM search_by_text(%s::vector, 9, 0.01)", given)
-        connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP TABLE IF EXISTS modgap_bank")
-        # Another correction of the same queries takes the function's place.
+        # Another correction waits until this one is undone, and so does another table.
         plain = Calibrate().fit(data, queries="text").correction_
-        table = make_table(connection, data)
-        connection.execute(pgvector_sql({"text": plain}, table=table))
+        other = make_table(connection, data)
+        assert "Another correction made" in psql(
+            pgvector_sql({"text": plain}, table=table), ok=False
+        )
+        refused = psql(pgvector_sql({"text": plain}, table=other), ok=False)
+        assert "There is a function search_by_text already" in refused
+        connection.execute(undo_sql({"text": correction}, table=table))
+        psql(pgvector_sql({"text": plain}, table=other))
         assert len(connection.execute(first, given).fetchone()) == 3
-        connection.execute(f"DROP TABLE {table}")
+        connection.execute(undo_sql({"text": plain}, table=other))
+        connection.execute(f"DROP TABLE {table}, {other}")

@@ -28,7 +28,7 @@ index_app = typer.Typer(
 def index_drop_column(
     address: str,
     table: str | None = None,
-    new_column: str = CORRECTED,
+    new_column: str | None = None,
 ) -> None:
     """Undo build --from-column, or apply --into: drop the corrected column of a table you have.
 
@@ -40,12 +40,13 @@ def index_drop_column(
     if address.rstrip("/").endswith(".lance"):
         from modgap.engines import drop_corrected_column
 
+        new_column = new_column or CORRECTED
         drop_corrected_column(address, new_column)
         say(f"dropped the column {new_column} of {address}")
         return
     if table is None:
         raise InputValueError("Say with --table which table the column is in.")
-    drop_column(address, table, new_column)
+    new_column = drop_column(address, table, new_column)
     say(f"dropped the column {new_column} of {table}")
 
 

@@ -66,11 +66,15 @@ def index_build(
             written = add_column(
                 address, table, fixed, column=from_column, new_column=new_column,
                 modality_column=modality_column or "modality", group_column=group_column,
-                batch_rows=batch, progress=step,
+                graphs=ef_search is not None, rebuild=replace, batch_rows=batch, progress=step,
             )  # fmt: skip
-        said = [f"corrected {written:,} rows of {table}", *column_demands(fixed, new_column)]
+        said = [
+            f"corrected {written:,} rows of {table}",
+            *column_demands(fixed, from_column, new_column),
+        ]
         served = list(fixed)
         given: dict[str, Any] = {"--table": table, "--modality-column": modality_column}
+        given["--ef-search"] = ef_search
     else:
         first = next(iter(fixed.values()))
         labels = groups_by_name(groups, first.names)

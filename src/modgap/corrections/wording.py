@@ -338,7 +338,11 @@ def fix_steps(
     }
     if functions:
         selects = [f"SELECT * FROM {function}('[…]', 10)" for function in functions.values()]
-        steps["in PostgreSQL"] = [f"psql -f {place}/pgvector.sql", f"then {' or '.join(selects)}"]
+        steps["in PostgreSQL"] = [
+            f"psql -v ON_ERROR_STOP=1 -f {place}/pgvector.sql",
+            f"then {' or '.join(selects)}",
+            f"undo: psql -f {place}/pgvector-undo.sql",
+        ]
         indexes = _index_commands(files, folder, sides)
         steps["in an index"] = [*indexes.values()]
         if others:

@@ -46,12 +46,13 @@ from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation import Goal
 from modgap.index import open_index
-from modgap.index.sql import pgvector_sql, search_function
+from modgap.index.sql import pgvector_sql, search_function, undo_sql
 from modgap.index.stored_vectors import vector_names
 from modgap.io import Embeddings, Modalities, write_embeddings, write_vectors
 from modgap.io.modalities import DEFAULT_NAMES
 
-SEARCH_FILE, SQL_FILE, LIST_FILE = "search.py", "pgvector.sql", "fix.json"
+SEARCH_FILE, LIST_FILE = "search.py", "fix.json"
+SQL_FILE, UNDO_FILE = "pgvector.sql", "pgvector-undo.sql"
 _EXAMPLES = 5
 
 
@@ -59,7 +60,7 @@ _EXAMPLES = 5
 class Fix(Result):
     """What was found and written.
 
-    ``diagnoses`` and ``corrections`` are keyed by the query modality; a correction is missing
+    ``diagnoses`` and ``corrections`` are keyed by the modality that asks; a correction is missing
     where the verdict is to leave it alone. A preset is not diagnosed. ``files`` were written, in
     this order.
     """
@@ -74,7 +75,7 @@ class Fix(Result):
 
     def _brief(self) -> str:
         verdicts = (
-            f"{name} queries: {found.verdict} {found.recommended or ''}".rstrip()
+            f"{name} asks: {found.verdict} {found.recommended or ''}".rstrip()
             for name, found in self.diagnoses.items()
         )
         return ", ".join([repr(self.folder), *verdicts, f"{len(self.files)} files"])
@@ -123,7 +124,7 @@ def fix(
         Where to write: a new or an empty folder, or one that ``fix`` wrote and that holds nothing
         else; it is then replaced.
     queries : str or several, optional
-        The query modality, as for ``diagnose``. For several, each gets a correction of its
+        The modality that asks, as for ``diagnose``. For several, each gets a correction of its
         own, and each document a vector for each.
     goal, metric, bank, model, trust_pairs, group_duplicates, seed
         As for ``diagnose``; a bank is for the queries of one modality.
@@ -354,7 +355,8 @@ def _write_fix(
     written = {name: one if keep_bank else one.without_bank() for name, one in corrections.items()}
     texts = {SEARCH_FILE: search_script(written, data.others)}
     if all(one.hubs is None or one.hubs.bank is not None for one in written.values()):
-        texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE)  # which would hold the bank too
+        texts[SQL_FILE] = pgvector_sql(written, file=SQL_FILE, undo=UNDO_FILE)  # with the bank
+        texts[UNDO_FILE] = undo_sql(written)
     texts["README.md"] = readme(written, data.names, data.others)
     for name, text in texts.items():
         write_text(place / name, text)
@@ -416,7 +418,7 @@ from modgap.corrections import recognise
 from modgap.search import search_corrected
 
 HERE = Path(__file__).parent
-CORRECTIONS = {files!r}  # by query modality
+CORRECTIONS = {files!r}  # by the modality that asks
 COLUMNS = {columns!r}
 DOCUMENTS = {documents!r}
 EXAMPLES = {examples!r}
@@ -560,7 +562,10 @@ def readme(
         *(
             []
             if bare
-            else [("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there")]
+            else [
+                ("pgvector.sql", "the same inside PostgreSQL, from the raw vectors there"),
+                ("pgvector-undo.sql", "leaves that database as it was"),
+            ]
         ),
     ]
     first = next(iter(corrections))

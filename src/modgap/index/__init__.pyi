@@ -7,6 +7,7 @@ from .lance import LanceIndex
 from .milvus import MilvusIndex
 from .pgvector import PgvectorIndex, WrongOperatorsWarning
 from .pgvector_column import add_column, drop_column
+from .postgres import UncorrectedRowsWarning
 from .qdrant import QdrantIndex
 from .quantised import QuantisedIndex
 from .recall import IndexEvaluation, evaluate_index
@@ -21,6 +22,7 @@ __all__ = [
     "QdrantIndex",
     "QuantisedIndex",
     "RowMonitor",
+    "UncorrectedRowsWarning",
     "VectorIndex",
     "WrongOperatorsWarning",
     "add_column",

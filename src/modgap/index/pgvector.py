@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from modgap.core.checks import InputValueError, check_count
+from modgap.core.checks import InputValueError, check_choice, check_count
 from modgap.index.base import BATCH_ROWS, VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Note
-from modgap.index.postgres import Table, table_words
+from modgap.index.postgres import Table, TableColumn, UncorrectedRowsWarning, table_words
 from modgap.index.postgres_names import (
     OPERATORS,
     check_identifier,
@@ -22,6 +23,7 @@ from modgap.index.postgres_names import (
     quoted_table,
     quoted_text,
 )
+from modgap.index.sql_column import ColumnPlace
 from modgap.index.stored_vectors import Corrections, StoredVector, vector_names
 
 # What pgvector's HNSW takes at most: columns of a vector, and ef_search, and so results.
@@ -113,8 +115,6 @@ class PgvectorIndex(VectorIndex):
         found = self._table.columns()
         if not found:
             return None
-        if not {*self._others} <= {*found}:
-            return {}
         self._table.register()
         notes = {name: column.note for name, column in sorted(found.items()) if column.note}
         if self._column is not None:
@@ -122,17 +122,33 @@ class PgvectorIndex(VectorIndex):
             several = {name: note for name, note in notes.items() if name.startswith(prefix)}
             notes = {self._column: notes[self._column]} if self._column in notes else several
         if not notes:
-            return {}
+            raise InputValueError(self._without_correction(found))
         first = next(iter(notes.values()))
         old = [note for note in notes.values() if note["format"] != FORMAT]
         if old:
             return old[0]  # to be refused in words
+        for name in self._others:
+            check_choice(name, f"A column of {self.place}", tuple(found))
+        is_column = any(note["scope"] == "column" for note in notes.values())
+        if is_column:
+            first["id_type"] = "int" if found[self._others[1]].is_whole else "str"
         return {
             **first,
             "vectors": {name: note["vectors"][name] for name, note in notes.items()},
             "finished": all(note["finished"] for note in notes.values()),
-            "scope": "column" if any(n["scope"] == "column" for n in notes.values()) else "table",
+            "scope": "column" if is_column else "table",
         }
+
+    def _without_correction(self, found: Mapping[str, TableColumn]) -> str:
+        """What to do with a table that is there and holds no vectors of modgap's."""
+        raw = next((name for name, column in found.items() if column.kind == "vector"), "COLUMN")
+        return (
+            f"{self.place} has no vectors that modgap corrected"
+            + (f" in column {self._column!r}" if self._column else "")
+            + f". If it is yours, correct it: {build_command(self._table.table, raw)} (in Python, "
+            "add_column). For an index of its own choose another name of a table (table=…, "
+            "--table …)."
+        )
 
     def _save_note(self, note: Note) -> None:
         with self._table.connection.transaction():
@@ -161,7 +177,30 @@ class PgvectorIndex(VectorIndex):
                 )
         if self._note["scope"] == "column":
             self.graphs = ("each" if True in kinds else "one") if kinds else None
+            self._check_rows()
         super()._check_opened()
+
+    def _check_rows(self) -> None:
+        """Warn where a column of a table of yours has rows that are stale, or none yet."""
+        found = self._table.columns()
+        for name in self.vectors:
+            note = found[name].note
+            trigger = self._table.trigger(ColumnPlace(self._table.table, name).trigger)
+            n_pending = self._table.count_pending(name, note["source"])
+            if trigger is None or not trigger.always:
+                said = "The trigger is missing or switched off, so rows may be stale."
+            elif "since" in note:
+                said = "Its rows are being made anew, and that is not done, so rows may be stale."
+            elif n_pending:
+                said = f"{n_pending:,} rows are not corrected, so a search does not find them."
+            else:
+                continue
+            warnings.warn(
+                f"Column {name!r} of {self.place}: {said} Run: "
+                f"{build_command(self._table.table, note['source'], name, self._others[0])}",
+                UncorrectedRowsWarning,
+                stacklevel=5,
+            )
 
     def _graph_advice(self) -> str:
         if self._note is None or self._note["scope"] == "table":
@@ -170,7 +209,7 @@ class PgvectorIndex(VectorIndex):
 
     def _create_graph(self, name: str) -> str:
         return (
-            f"CREATE INDEX ON {quoted_table(self._table.table)} USING hnsw "
+            f"CREATE INDEX CONCURRENTLY ON {quoted_table(self._table.table)} USING hnsw "
             f"({quoted_name(name)} {self._metric_name[1]}) WHERE {quoted_name(self._others[0])} = "
             f"{quoted_text(self.names[0])}; and so on for the others."
         )
@@ -276,5 +315,19 @@ class PgvectorIndex(VectorIndex):
         if any(note.get("scope") != "table" for note in notes):
             raise InputValueError(
                 f"{self.place} is a table of yours: modgap neither adds rows to it nor drops it. "
-                "Correct new rows with add_column, undo the column with drop_column."
+                "Rows that you add are corrected by its trigger; drop_column undoes the column."
             )
+
+
+def build_command(
+    table: str, column: str, new_column: str | None = None, modality_column: str | None = None
+) -> str:
+    """The command that corrects a column of a table of yours, and what is missing in it."""
+    words = {
+        "--table": table,
+        "--from-column": column,
+        "--new-column": new_column,
+        "--modality-column": None if modality_column == "modality" else modality_column,
+    }
+    given = [f"{word} {shlex.quote(value)}" for word, value in words.items() if value]
+    return f"modgap index build postgresql://… CORRECTION {' '.join(given)}"

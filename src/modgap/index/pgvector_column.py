@@ -1,33 +1,37 @@
-"""Correct a table you have: a new column beside the old one, in batches that can be resumed."""
+"""Correct a table you have: a new column beside the old one, which a trigger keeps right."""
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from modgap.core.checks import InputError, InputValueError, check_choice, check_count
+from modgap.core.checks import InputValueError, check_choice, check_count
 from modgap.core.results import Progress
 from modgap.corrections import Correction, OwnQueriesWarning
+from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.errors import one_sentence
-from modgap.index.metadata import match_vectors, new_note
-from modgap.index.postgres import Table, TableColumn
-from modgap.index.postgres_names import check_identifier
+from modgap.index.metadata import match_vectors
+from modgap.index.postgres import Table, TableColumn, UncorrectedRowsWarning
+from modgap.index.postgres_names import quoted_table
+from modgap.index.sql_column import (
+    CORRECTED_ROWS,
+    FILL_ROWS,
+    LOCK_TIMEOUT,
+    ColumnPlace,
+    CorrectedColumn,
+    column_names,
+)
 from modgap.index.stored_vectors import (
     Corrections,
     StoredVector,
     as_corrections,
     check_banks,
-    vector_names,
 )
-from modgap.io.group_keys import named_keys
 
-_PENDING = "{new} IS NULL AND {column} IS NOT NULL"
+_LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code of a lock_timeout
 
 
 def add_column(
@@ -39,16 +43,19 @@ def add_column(
     modality_column: str = "modality",
     new_column: str | None = None,
     group_column: str | None = None,
+    graphs: bool = False,
+    rebuild: bool = False,
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Add a column with the corrected documents of another; how many rows were written.
+    """Add a column with the corrected documents of another; how many rows were corrected.
 
-    Rows are read in the order of the primary key; each batch is committed. What is there already
-    is never touched, so a run that was killed is run again and finishes, and a later run corrects
-    the rows that came since. Search it with ``open_index(url, correction, table=table)``; undo it
-    with `drop_column`. With several corrections, one for each asking modality, there is a new
-    column for each.
+    A trigger corrects rows that are inserted or changed from then on, in the database. The rows
+    that are there are corrected by it in batches, each committed; nothing is locked for longer
+    than one. A run that was killed is run again and finishes. Where the trigger was missing or
+    switched off all rows are corrected anew. Search the column with ``open_index(url, correction,
+    table=table)``; undo it with `drop_column`. With several corrections, one for each asking
+    modality, there is a new column for each.
 
     Parameters
     ----------
@@ -61,27 +68,37 @@ def add_column(
     modality_column : str
         The column that holds, for each row, one of the correction's modality names.
     new_column : str, optional
-        The column to make, ``embedding_corrected`` by default; with several corrections how their
-        names begin, by default ``embedding``: ``embedding_text`` and so on.
+        The column to make, by default ``embedding_corrected`` for a column ``embedding``; with
+        several corrections how their names begin, by default as ``column``: ``embedding_text`` and
+        so on.
     group_column : str, optional
         Of a correction with hubs: the column whose values say which queries of its bank are a
         row's own: the id, the label of the group or the row number that a row had when the
         correction was fitted. By default the primary key, unless it went by labels.
+    graphs : bool
+        Make an HNSW graph for each modality, while the table is in use.
+    rebuild : bool
+        Correct all rows anew.
     batch_rows : int, optional
         Rows committed together; 1,000 by default.
     progress : callable, optional
         Called with what is being done, the rows done, and all rows.
     """
-    batch_rows = 1000 if batch_rows is None else check_count(batch_rows, "batch_rows")
+    rows = FILL_ROWS if batch_rows is None else check_count(batch_rows, "batch_rows")
     given = as_corrections(correction)
     check_banks(given)
     source = _Source(column, modality_column, group_column)
-    names = [check_identifier(name, "a column") for name in _column_names(given, new_column)]
+    names = column_names(given, column, new_column)
     written = []
     with _locked(url, table, column=column, modality=modality_column) as work:
         for name, one in zip(names, given, strict=True):
             work.name("new", [name])
-            written.append(_add_one(work, one, source, name, batch_rows, progress))
+            made = _plan(work, one, source, name, graphs)
+            _install(work, made, rebuild)
+            written.append(_fill(work, made, rows, progress))
+            for statement in () if work.is_partitioned() else made.indexes():
+                work.connection.execute(statement)
+            _warn_of_pending(work, made)
     return max(written)
 
 
@@ -93,82 +110,150 @@ class _Source:
     modality: str
     group: str | None
 
-    def own(self, correction: Correction, keys: Sequence[str]) -> str | None:
+    def own(
+        self, correction: Correction, found: Mapping[str, TableColumn], place: str
+    ) -> str | None:
         """The column that says whose queries of a bank are a row's own; None if none does."""
         hubs = correction.hubs
         if hubs is None or hubs.keys is None:
             return None
         if self.group is not None:
             return self.group
-        naming = [key for key in keys if key != self.modality]
-        own = naming[0] if len(naming) == 1 and hubs.keyed_by != "group" else None
-        if own is None or hubs.keyed_by != "id":
-            said = f"{own!r} is taken as" if own else "nothing says"
-            what = "the group" if hubs.keyed_by == "group" else "the number"
-            warnings.warn(
-                "Queries of the bank that are a row's own are left out of its hubness, and "
-                f"{said} {what} that the row had when the correction was fitted. Name the column "
-                "that says it (group_column=…, --group-column …).",
-                OwnQueriesWarning,
-                stacklevel=4,
+        keys = [name for name, one in found.items() if one.key_place >= 0 and name != self.modality]
+        if hubs.keyed_by == "id":
+            if len(keys) == 1:
+                return keys[0]
+            raise InputValueError(
+                "The correction knows whose queries of its bank are a row's own by the row's id, "
+                f"and the primary key of {place} is {' and '.join(keys) or 'missing'}. Name the "
+                "column of the ids that the rows had when it was fitted (group_column=…, "
+                "--group-column …)."
             )
+        numbers = [name for name in keys if found[name].is_whole]
+        own = numbers[0] if len(keys) == len(numbers) == 1 and hubs.keyed_by != "group" else None
+        said = f"{own!r} is taken as" if own else "nothing says"
+        what = "the group" if hubs.keyed_by == "group" else "the number"
+        warnings.warn(
+            "Queries of the bank that are a row's own are left out of its hubness, and "
+            f"{said} {what} that the row had when the correction was fitted. Name the column "
+            "that says it (group_column=…, --group-column …).",
+            OwnQueriesWarning,
+            stacklevel=4,
+        )
         return own
 
 
-def _add_one(
-    work: Table,
-    correction: Correction,
-    source: _Source,
-    new_column: str,
-    batch_rows: int,
-    progress: Progress | None,
-) -> int:
+def _plan(
+    work: Table, correction: Correction, source: _Source, new_column: str, graphs: bool
+) -> CorrectedColumn:
+    """The column as it is to be; refused where something else is there."""
     found = work.columns()
-    _check_source(work, found, correction, source)
-    keys = _check_key(work, found)
-    own = source.own(correction, keys)
-    work.name("own", [] if own is None else [own], "{}::text", "")
-    whole = [found[key].kind in ("int2", "int4", "int8") for key in keys]
-    vector = StoredVector(new_column, correction)
-    note = new_note([vector], "int" if whole == [True] else "str", scope="column")
-    if new_column in found:
-        if not found[new_column].note:
+    _check_source(work, found, correction, source, graphs)
+    own = source.own(correction, found, work.place)
+    vector = StoredVector(new_column, correction, lifted_lengths(correction) if graphs else None)
+    if new_column not in found:
+        _check_modalities(work, correction, source.modality)
+    else:
+        note, place = found[new_column].note, f"column {new_column!r} of {work.place}"
+        if note.get("scope") != "column":
             raise InputValueError(
-                f"{work.place} has a column {new_column!r} already, which modgap did not write. "
+                f"{work.place} has a column {new_column!r} already, which modgap did not make. "
                 "Choose another name for the new one."
             )
-        place = f"column {new_column!r} of {work.place}"
-        match_vectors(found[new_column].note, (correction,), place)
-    else:
-        with work.connection.transaction():
-            work.run("ALTER TABLE {table} ADD COLUMN {new} vector({dim})", dim=vector.dim)
-            work.save_note("new", note)
-    written = _fill(work, vector, len(keys), own is not None, batch_rows, progress)
-    work.save_note("new", {**note, "finished": True})
+        try:
+            vector = match_vectors(note, (correction,), place)[new_column]
+        except InputValueError as error:
+            raise InputValueError(
+                f"{error} Or make the new column under another name (new_column=…, --new-column "
+                "…), search that one, and drop this one then."
+            ) from error
+        if graphs and not note["graphs"]:
+            raise InputValueError(
+                f"{place} was made without graphs. Leave them out, or drop it first "
+                "(modgap index drop-column)."
+            )
+        graphs = note["graphs"] is not None
+    return CorrectedColumn(work.table, source.column, source.modality, vector, own, graphs)
+
+
+def _install(work: Table, made: CorrectedColumn, rebuild: bool) -> None:
+    """The column, its numbers and its trigger: all of it or nothing."""
+    with work.connection.transaction():
+        for statement in (LOCK_TIMEOUT, *made.install(rebuild=rebuild)):
+            work.connection.execute(statement)
+
+
+def _fill(work: Table, made: CorrectedColumn, batch_rows: int, progress: Progress | None) -> int:
+    """Have the trigger correct what is not; the server tells now and then how far it is."""
+    note = work.columns()[made.vector.name].note
+    pending = "TRUE" if "since" in note else made.pending
+    total = work.connection.execute(
+        f"SELECT count(*) FROM {quoted_table(work.table)} AS t WHERE {pending}"
+    ).fetchone()[0]
+
+    def told(diagnostic: Any) -> None:
+        said = CORRECTED_ROWS.fullmatch(diagnostic.message_primary or "")
+        if said and progress is not None:
+            progress("correcting", int(said[1]), total)
+
+    work.connection.add_notice_handler(told)
+    with suppress(work.failure):  # where a server can, it stops soon after this process was killed
+        work.run("SET client_connection_check_interval = '200ms'")
+    try:
+        work.connection.execute(made.fill(batch_rows))
+    finally:
+        work.connection.remove_notice_handler(told)
+    written = int(work.run("SELECT current_setting('modgap.corrected')").fetchone()[0])
+    if progress is not None and written:
+        progress("correcting", written, total)
     return written
 
 
-def column_demands(corrections: Corrections, new_column: str | None = None) -> list[str]:
+def _warn_of_pending(work: Table, made: CorrectedColumn) -> None:
+    if n := work.count_pending(made.vector.name, made.source):
+        names = " and ".join(map(repr, made.vector.correction.names))
+        warnings.warn(
+            f"{n:,} rows of {work.place} could not be corrected, so no search finds them: their "
+            f"modality is none of {names}, or their vector has length zero. See which: SELECT * "
+            f"FROM {quoted_table(work.table)} AS t WHERE {made.pending}",
+            UncorrectedRowsWarning,
+            stacklevel=3,
+        )
+
+
+def column_demands(
+    corrections: Corrections, column: str, new_column: str | None = None
+) -> list[str]:
     """For each column that `add_column` makes: its name, and what its correction demands."""
     given = as_corrections(corrections)
-    names = _column_names(given, new_column)
+    names = column_names(given, column, new_column)
     return [f"{name}, {one.dim_out} columns: {one}" for name, one in zip(names, given, strict=True)]
 
 
-def _column_names(corrections: Sequence[Correction], new_column: str | None) -> list[str]:
-    default = "embedding_corrected" if len(corrections) == 1 else "embedding"
-    return vector_names(corrections, default if new_column is None else new_column)
+def drop_column(url: str, table: str, new_column: str | None = None) -> str:
+    """Undo `add_column`, or the SQL of `modgap fix`; the name of the column that was dropped.
 
-
-def drop_column(url: str, table: str, new_column: str = "embedding_corrected") -> None:
-    """Undo `add_column`; only a column that it wrote is dropped."""
-    with _locked(url, table, new=new_column) as work:
-        found = work.columns().get(new_column)
-        if found is None or found.note.get("scope") != "column":
+    The column goes with its graphs, its trigger, its functions and its numbers, and the table is
+    as it was. ``new_column`` may be left out where modgap made only one.
+    """
+    named = {} if new_column is None else {"new": new_column}
+    with _locked(url, table, **named) as work:
+        made = sorted(n for n, c in work.columns().items() if c.note.get("scope") == "column")
+        if new_column is None and len(made) > 1:
             raise InputValueError(
-                f"There is no column {new_column!r} that modgap wrote in {work.place}."
+                f"modgap made {' and '.join(map(repr, made))} in {work.place}. Say which to drop "
+                "(new_column=…, --new-column …)."
             )
-        work.run("ALTER TABLE {table} DROP COLUMN {new}")
+        if not made or (new_column or made[0]) not in made:
+            column = f"column {new_column!r}" if new_column else "column"
+            raise InputValueError(f"There is no {column} that modgap made in {work.place}.")
+        name = new_column or made[0]
+        place = ColumnPlace(table, name)
+        trigger = work.trigger(place.trigger)
+        if trigger is not None:
+            place = ColumnPlace(table, name, trigger.function)
+        work.connection.execute(place.undo())
+    return name
 
 
 @contextmanager
@@ -177,7 +262,15 @@ def _locked(url: str, table: str, **columns: str) -> Iterator[Table]:
     work = Table(url, table, **columns)
     with closing(work.connection), one_sentence(work.place, (work.failure,), url):
         work.lock()
-        yield work
+        try:
+            yield work
+        except work.failure as error:
+            if getattr(error, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            raise InputValueError(
+                f"Somebody has held {work.place} for more than 5 s, and its columns change only "
+                "when nobody does. Nothing was changed by this step: run the same again."
+            ) from error
 
 
 def _check_source(
@@ -185,10 +278,16 @@ def _check_source(
     found: Mapping[str, TableColumn],
     correction: Correction,
     source: _Source,
+    graphs: bool,
 ) -> None:
-    """Vectors of the correction's dimension, and modalities that it names."""
+    """A table with vectors of the correction's dimension."""
     if not found:
         raise InputValueError(f"There is no {work.place}. Check the name and its schema.")
+    if graphs and work.is_partitioned():
+        raise InputValueError(
+            f"{work.place} is partitioned, and PostgreSQL makes no graph of such a table while it "
+            "is in use. Leave graphs (--ef-search) out, or correct its partitions instead."
+        )
     column = source.column
     for name in filter(None, (column, source.modality, source.group)):
         check_choice(name, f"A column of {work.place}", tuple(found))
@@ -208,96 +307,15 @@ def _check_source(
             f"correction is for {correction.dim_in}. It must be fitted on embeddings of the same "
             "model."
         )
+
+
+def _check_modalities(work: Table, correction: Correction, modality: str) -> None:
+    """Modalities that the correction names, before there is a column."""
     held = {row[0] for row in work.run("SELECT DISTINCT {modality}::text FROM {table}")}
-    unknown = sorted(map(repr, held - {*correction.names}))
+    unknown = sorted(map(repr, held - {*correction.names, None}))
     if unknown:
         raise InputValueError(
-            f"Column {source.modality!r} of {work.place} holds {', '.join(unknown[:5])}, but the "
+            f"Column {modality!r} of {work.place} holds {', '.join(unknown[:5])}, but the "
             f"correction names {' and '.join(map(repr, correction.names))}. Fit it with these "
             "names (--names)."
         )
-
-
-def _check_key(work: Table, found: Mapping[str, TableColumn]) -> list[str]:
-    """The columns of the primary key, in its order."""
-    places = sorted((column.key_place, name) for name, column in found.items())
-    keys = [name for place, name in places if place >= 0]
-    if not keys:
-        raise InputValueError(
-            f"{work.place} has no primary key, so batches cannot be kept apart. Add one first."
-        )
-    work.name("keys", keys)
-    work.name("sorted", keys, "t.{}")
-    work.name("same", keys, "t.{0} = b.{0}", " AND ")
-    # Unlike any table of yours: a temporary table hides one of the same name.
-    work.name("batch", [f"modgap_batch_{hashlib.sha256(work.table.encode()).hexdigest()[:16]}"])
-    return keys
-
-
-def _fill(
-    work: Table,
-    vector: StoredVector,
-    n_keys: int,
-    has_own: bool,
-    batch_rows: int,
-    progress: Progress | None,
-) -> int:
-    """Correct what is still empty, batch by batch in the order of the key."""
-    total = work.run(f"SELECT count(*) FROM {{table}} WHERE {_PENDING}").fetchone()[0]
-    after: tuple[Any, ...] = ()
-    written = 0
-    own = "{own}" if has_own else "NULL"
-    while True:
-        condition = f"AND ({{keys}}) > ({', '.join(['%s'] * n_keys)})" if after else ""
-        with work.connection.transaction():
-            rows = work.run(
-                f"SELECT {{keys}}, {own}, {{modality}}::text, {{column}} FROM {{table}} AS t "
-                f"WHERE {_PENDING} {condition} ORDER BY {{sorted}} LIMIT {batch_rows} FOR UPDATE",
-                after,
-            ).fetchall()
-            if not rows:
-                return written
-            keys = [row[:n_keys] for row in rows]
-            _store(work, keys, _corrected(work, vector.correction, keys, rows, has_own))
-        after = keys[-1]
-        written += len(rows)
-        if progress is not None:
-            progress("correcting", written, total)
-
-
-def _corrected(
-    work: Table,
-    correction: Correction,
-    keys: Sequence[tuple[Any, ...]],
-    rows: Sequence[tuple[Any, ...]],
-    has_own: bool,
-) -> np.ndarray:
-    # pgvector's Python package gives an array, or an object of its own.
-    given = [one.to_numpy() if hasattr(one, "to_numpy") else one for *_, one in rows]
-    raw = np.stack([np.asarray(one, dtype=np.float32) for one in given])
-    names = np.array([row[-2] for row in rows])
-    own = np.array([row[-3] for row in rows], dtype=object)
-    corrected = np.empty((len(rows), correction.dim_out), np.float32)
-    try:
-        for name in np.unique(names).tolist():
-            of_name = names == name
-            found = None
-            if has_own and correction.hubs is not None and correction.hubs.keyed_by is not None:
-                found = named_keys(own[of_name].tolist(), name, correction.hubs.keyed_by)
-            corrected[of_name] = correction.map(name)(raw[of_name], name, keys=found)
-    except InputError as error:
-        raise InputValueError(
-            f"{error} These are the rows of {work.place} from key {keys[0]} to {keys[-1]}; those "
-            "before them are done."
-        ) from error
-    return corrected
-
-
-def _store(work: Table, keys: Sequence[tuple[Any, ...]], vectors: np.ndarray) -> None:
-    """Through a temporary table: one COPY and one UPDATE for the whole batch."""
-    work.run(
-        "CREATE TEMPORARY TABLE {batch} ON COMMIT DROP AS SELECT {keys}, {new} FROM {table} LIMIT 0"
-    )
-    lines = ((*key, vector) for key, vector in zip(keys, vectors, strict=True))
-    work.copy("{batch} ({keys}, {new})", lines)
-    work.run("UPDATE {table} t SET {new} = b.{new} FROM {batch} b WHERE {same}")

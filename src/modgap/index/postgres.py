@@ -22,6 +22,18 @@ _HOST = r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?"
 _SCHEME = re.compile(r"(?i)(?:postgres(?:ql)?|pg)(?:\+\w+)?://")
 
 
+class UncorrectedRowsWarning(UserWarning):
+    """Rows of a table of yours that a search does not find, or not as they are now."""
+
+
+@dataclass(frozen=True)
+class TableTrigger:
+    """A trigger: whether it fires whoever writes, and the schema and name of its function."""
+
+    always: bool
+    function: tuple[str, str]
+
+
 @dataclass(frozen=True)
 class TableColumn:
     """A column as the database describes it; ``dim`` is None where any number of columns may be."""
@@ -30,6 +42,11 @@ class TableColumn:
     dim: int | None
     note: Note
     key_place: int  # in the primary key; -1 where it is no part of it
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.kind in ("int2", "int4", "int8")
 
 
 class Table:
@@ -105,6 +122,33 @@ class Table:
             name: TableColumn(kind, size if size > 0 else None, read_note(comment), key_place)
             for name, kind, size, comment, key_place in rows
         }
+
+    def trigger(self, name: str) -> TableTrigger | None:
+        """A trigger of the table; None where there is none of this name."""
+        row = self.connection.execute(
+            "SELECT t.tgenabled = 'A', n.nspname, p.proname FROM pg_trigger t "
+            "JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace "
+            "WHERE t.tgrelid = to_regclass(%s) AND t.tgname = %s",
+            (self._names["table"].as_string(self.connection), name),
+        ).fetchone()
+        return None if row is None else TableTrigger(row[0], (row[1], row[2]))
+
+    def is_partitioned(self) -> bool:
+        """Whether its rows lie in other tables: no index of all can be made while it is in use."""
+        row = self.connection.execute(
+            "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)",
+            (self._names["table"].as_string(self.connection),),
+        ).fetchone()
+        return row is not None and row[0]
+
+    def count_pending(self, new: str, source: str) -> int:
+        """How many rows have a vector in one column and none in another, made from it."""
+        self.name("given", [source])
+        self.name("made", [new])
+        count: int = self.run(
+            "SELECT count(*) FROM {table} WHERE {made} IS NULL AND {given} IS NOT NULL"
+        ).fetchone()[0]
+        return count
 
     def graphs(self, column: str) -> list[tuple[str, bool]]:
         """The HNSW graphs of a column: the class of its operators, and if it is of some rows."""

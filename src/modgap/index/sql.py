@@ -1,20 +1,11 @@
-"""A correction as SQL: correct a pgvector column where it is, and search it, without Python.
-
-Made of what pgvector has had since 0.5: element-wise + and *, ``vector_norm`` and casts between
-vectors and arrays.
-"""
+"""A correction as SQL: correct a pgvector column where it is, and search it, without Python."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-import numpy as np
-
-from modgap.core.checks import InputValueError
-from modgap.corrections import Affine, Correction, Hubs
+from modgap.corrections import Correction, Hubs
 from modgap.corrections.correction import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.postgres_names import (
@@ -26,75 +17,94 @@ from modgap.index.postgres_names import (
     quoted_table,
     quoted_text,
     shortened,
+    table_parts,
 )
-from modgap.index.sql_expected_wrong import judged_body
-from modgap.index.stored_vectors import check_banks, check_storable, default_ef_search
-from modgap.io.group_keys import first_own_key
+from modgap.index.sql_column import (
+    FILL_ROWS,
+    LOCK_TIMEOUT,
+    ColumnPlace,
+    CorrectedColumn,
+    column_names,
+)
+from modgap.index.sql_expected_wrong import judged_query
+from modgap.index.stored_vectors import (
+    StoredVector,
+    check_banks,
+    check_storable,
+    default_ef_search,
+)
 
 _SCORES = {"cosine": "1 - {}", "inner_product": "-({})", "euclidean": "-power({}, 2)"}
 _HEAD = """\
 -- Corrects the raw vectors of a PostgreSQL table where they are, and searches them, with pgvector.
 -- Made for a table {table} (id, modality, embedding vector({dim})) whose modality is one of
--- {names}: change these names here where yours differ. Run it with: psql -f {file}
--- Undo it with: ALTER TABLE {table} DROP COLUMN {columns};
-
-CREATE OR REPLACE FUNCTION modgap_scale(v vector, c double precision) RETURNS vector
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT v * array_fill(c::real, ARRAY[vector_dims(v)])::vector $$;
-CREATE OR REPLACE FUNCTION modgap_unit(v vector) RETURNS vector
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT modgap_scale(v, 1 / nullif(vector_norm(v), 0)) $$;
-CREATE OR REPLACE FUNCTION modgap_lift(v vector, length double precision) RETURNS vector
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT (v::real[] ||
-                  sqrt(greatest(length ^ 2 - vector_norm(v) ^ 2, 0))::real)::vector $$;
+-- {names}: change these names here where yours differ.
+-- Run it with: psql -v ON_ERROR_STOP=1 -f {file}
+-- A trigger corrects rows that are inserted or changed. The rows that are there are corrected in
+-- batches of {batch:,}; nothing is locked for longer than one. Interrupted, it is run again.
+-- Undo it with: psql -f {undo}
 """
-# Rows that another correction made must not stand beside those of this one.
-_SAME_CORRECTION = """\
- BEGIN
-    IF EXISTS (SELECT 1 FROM {table} WHERE {target} IS NOT NULL) AND {mark} IS DISTINCT FROM
-        (SELECT col_description(attrelid, attnum) FROM pg_attribute
-         WHERE attrelid = {table_text}::regclass AND attname = {column_text})
-    THEN RAISE EXCEPTION 'Another correction made this column. Drop it first, see above.';
+# What the functions take, without a background and with one.
+_TYPES = ("vector, int", "vector, int, double precision")
+# Before anything is made: the columns are there, and nothing else has the new names.
+_CHECK = """
+DECLARE
+    missing text := (SELECT string_agg(name, ' and ') FROM unnest({columns}) AS name
+        WHERE name NOT IN (SELECT attname FROM pg_attribute
+            WHERE attrelid = {table_text}::regclass AND attnum > 0 AND NOT attisdropped));
+    note text := {comment};
+    is_there boolean := EXISTS (SELECT FROM pg_attribute WHERE attrelid = {table_text}::regclass
+        AND attname = {target_text} AND NOT attisdropped);
+BEGIN
+    IF missing IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = {table_text} || ' has no column ' || missing
+            || '. Change the names in this file where those of your table differ.';
+    ELSIF is_there AND note LIKE '%"modgap": "index"%' IS NOT TRUE THEN
+        RAISE EXCEPTION USING MESSAGE = {table_text} || ' has a column ' || {target_text}
+            || ' already, which modgap did not make. Change its name in this file.';
+    ELSIF is_there AND (strpos(note, {fingerprint}) = 0 OR {dim} IS DISTINCT FROM (
+        SELECT atttypmod FROM pg_attribute WHERE attrelid = {table_text}::regclass
+        AND attname = {target_text}))
+    THEN
+        RAISE EXCEPTION USING MESSAGE = 'Another correction made column ' || {target_text}
+            || ' of ' || {table_text} || ', or the same without graphs. Undo it first: ' || {undo};
+    ELSIF EXISTS (SELECT FROM pg_proc WHERE oid IN ({functions})
+        AND obj_description(oid, 'pg_proc') IS DISTINCT FROM {mark})
+    THEN
+        RAISE EXCEPTION USING MESSAGE = 'There is a function ' || {named} || ' already, of another '
+            || 'table or your own. Change its name in this file.';
     END IF;
 END """
-_MATRICES = """
-CREATE TABLE IF NOT EXISTS modgap_matrix
-    (name text, place int, line vector, PRIMARY KEY (name, place));
-CREATE OR REPLACE FUNCTION modgap_multiply(matrix_name text, v vector) RETURNS vector
-    LANGUAGE sql STABLE STRICT PARALLEL SAFE
-    AS $$ SELECT array_agg((-(line <#> v))::real ORDER BY place)::vector
-          FROM modgap_matrix WHERE name = matrix_name $$;
-"""
-
-# The bank, and what a document's best queries of it score on average.
-_BANKS = """
--- A bank of queries, from which the column of hubs is made. It is as private as the queries are;
--- once all documents have their column it can go: DROP TABLE modgap_bank;
-CREATE TABLE IF NOT EXISTS modgap_bank (name text, own bigint, query vector);
-ALTER TABLE modgap_bank ALTER COLUMN query SET STORAGE MAIN;  -- read for every document
-CREATE OR REPLACE FUNCTION modgap_hubs(
-    bank_name text, v vector, weight double precision, k int, own_key bigint
-) RETURNS vector LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$ SELECT (v::real[] || (-weight * coalesce(avg(best.score), 0))::real)::vector
-          FROM (SELECT -(query <#> v) AS score FROM modgap_bank
-                WHERE name = bank_name AND (own = own_key) IS NOT TRUE
-                ORDER BY score DESC LIMIT k) AS best $$;
-CREATE OR REPLACE FUNCTION modgap_key(label text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT ('x' || substr(encode(sha256(convert_to(
-                 CASE WHEN getdatabaseencoding() = 'UTF8' THEN normalize(label) ELSE label END,
-                 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint $$;
-CREATE OR REPLACE FUNCTION modgap_row(label text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT CASE WHEN label ~ '^[0-9]{1,15}$' THEN label::bigint END $$;
-"""
 # From this size on the SQL says what is shorter.
 _LARGE = 20_000_000
 _SHORTER = """\
 -- This file is {megabytes} MB, most of it the bank. Shorter: modgap index build postgresql://…
--- CORRECTION --table {table} --from-column {column} does the same from the correction's file.
+-- CORRECTION --table {table} --from-column {column} --ef-search 64 does the same from the
+-- correction\'s file, without the function that searches.
 """
+_SEARCH = """
+#variable_conflict use_variable
+DECLARE
+    v vector := query;
+BEGIN
+    {steps}
+    PERFORM set_config('hnsw.ef_search', least(greatest({width}, k), 1000)::text, true);
+    IF EXISTS (SELECT FROM {table} AS t WHERE {pending}) THEN
+        RAISE NOTICE USING MESSAGE = {message};
+    END IF;
+{found}
+END """
+# One graph for each modality; the best of each are the best of all.
+_BEST = """\
+    RETURN QUERY SELECT found.i, found.m, {score} FROM (
+{union}
+    ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;"""
+_FUNCTION = """\
+DROP FUNCTION IF EXISTS {function}({other});
+CREATE OR REPLACE FUNCTION {function}({arguments})
+    RETURNS TABLE (id text, modality text, score double precision{returned})
+    LANGUAGE plpgsql AS {body};
+COMMENT ON FUNCTION {function}({types}) IS {mark};"""
 
 
 def pgvector_sql(
@@ -106,54 +116,48 @@ def pgvector_sql(
     id_column: str = "id",
     group_column: str | None = None,
     file: str = "pgvector.sql",
+    undo: str = "pgvector-undo.sql",
 ) -> str:
     """SQL that adds a corrected column to a table, one HNSW graph per modality, and a search.
 
-    ``SELECT * FROM search_by_text('[…]', 10)`` then takes a raw query vector. It can be run again
-    for rows that came since; what is corrected already stays. Of a correction with a background it
-    returns expected wrong results too, and takes ``at_most``.
+    ``SELECT * FROM search_by_text(\'[…]\', 10)`` then takes a raw query vector. A trigger corrects
+    rows that are inserted or changed. Of a correction with a background the search returns
+    expected wrong results too, and takes ``at_most``.
 
     Parameters
     ----------
     corrections : mapping of str to Correction
-        By the query modality; each gets a column and a search function of its own.
+        By the modality that asks; each gets a column and a search function of its own.
     table, column, modality_column, id_column : str
         The table, its raw vectors, its modalities and its ids.
     group_column : str, optional
         Of corrections with hubs that were fitted with labels of groups: the column of the labels,
-        by which queries of a bank that are a document's own are left out.
-    file : str
-        The name under which the SQL is saved, for its comment.
+        by which queries of a bank that are a document\'s own are left out.
+    file, undo : str
+        The names under which this and the text of ``undo_sql`` are saved, for its comment.
     """
-    check_banks([*corrections.values()])
-    first = next(iter(corrections.values()))
+    given = _distinct(corrections)
+    check_banks(given)
+    check_storable(given[0].names, "The name of a modality")
     for name in (column, modality_column, id_column, group_column):
         if name is not None:
             check_identifier(name, "a column")
-    check_storable(first.names, "The name of a modality")
-    names = {asking: shortened(f"{column}_{asking}") for asking in corrections}
     parts = [
         _HEAD.format(
             table=comment_text(quoted_table(table)),
-            dim=first.dim_in,
-            names=comment_text(", ".join(map(quoted_text, first.names))),
+            dim=given[0].dim_in,
+            names=comment_text(", ".join(map(quoted_text, given[0].names))),
             file=comment_text(file),
-            columns=comment_text(", DROP COLUMN ".join(map(quoted_name, names.values()))),
+            undo=comment_text(undo),
+            batch=FILL_ROWS,
         )
     ]
-    if any(m.matrix is not None for c in corrections.values() for m in c.maps.values()):
-        parts.append(_MATRICES)
-    if any(c.hubs is not None and c.hubs.weight for c in corrections.values()):
-        parts.append(_BANKS)
-    where = _Table(
-        quoted_table(table),
-        quoted_name(column),
-        quoted_name(modality_column),
-        quoted_name(id_column),
-        None if group_column is None else quoted_name(group_column),
-    )
-    for asking, correction in corrections.items():
-        parts.append(_one(correction, asking, names[asking], where))
+    for correction, name in zip(given, column_names(given, column), strict=True):
+        vector = StoredVector(name, correction, lifted_lengths(correction))
+        keyed_by = None if correction.hubs is None else correction.hubs.keyed_by
+        own = {None: None, "group": group_column}.get(keyed_by, id_column)
+        made = CorrectedColumn(table, column, modality_column, vector, own, graphs=True)
+        parts += _one(made, id_column, undo)
     text = "\n".join(parts)
     if len(text) > _LARGE:
         text = (
@@ -167,209 +171,125 @@ def pgvector_sql(
     return text
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The table and its columns, as SQL writes them."""
-
-    table: str
-    column: str
-    modality: str
-    id: str
-    group: str | None
-
-    def own(self, hubs: Hubs, name: str) -> str:
-        """The key of the group of a document, in SQL; NULL where the table does not say it."""
-        if hubs.keys is None:
-            return "NULL"
-        if hubs.keyed_by == "group":
-            return "NULL" if self.group is None else f"modgap_key({self.group}::text)"
-        if hubs.keyed_by == "id":
-            return f"modgap_key({self.id}::text)"
-        first = f" + {first_own_key(name)}" if hubs.keyed_by == "own row" else ""
-        return f"modgap_row({self.id}::text){first}"
-
-    def says(self, hubs: Hubs) -> str:
-        """Which queries are a document's own and left out, for a comment."""
-        if hubs.keys is None:
-            return ""
-        if hubs.keyed_by == "group" and self.group is None:
-            return " Those of a document's own group stay in: no column says which they are."
-        by = {"group": f"group ({self.group})", "id": f"id ({self.id})"}
-        number = f"row number (taken to be {self.id}, from 0)"
-        return f" Those of a document's own {by.get(str(hubs.keyed_by), number)} are left out."
+def undo_sql(
+    corrections: Mapping[str, Correction], *, table: str = "items", column: str = "embedding"
+) -> str:
+    """SQL that leaves the table as it was before that of ``pgvector_sql``."""
+    names = column_names(_distinct(corrections), column)
+    head = f"-- Leaves {comment_text(quoted_table(table))} as it was before it was corrected.\n"
+    return head + "".join(f"{ColumnPlace(table, name).undo()}\n" for name in names)
 
 
-def _one(correction: Correction, asking: str, new: str, where: _Table) -> str:
-    table, column, modality, identifier = where.table, where.column, where.modality, where.id
-    (operator, kind), score = OPERATORS[correction.metric], _SCORES[correction.metric]
-    lengths, background = lifted_lengths(correction), correction.background
-    target, dim = quoted_name(new), correction.dim_out + (lengths is not None)
-    mark = quoted_text(f"modgap {fingerprint(correction)}")
-    same = _SAME_CORRECTION.format(
-        table=table,
-        target=target,
-        table_text=quoted_text(table),
-        column_text=quoted_text(new),
-        mark=mark,
+def _distinct(corrections: Mapping[str, Correction]) -> list[Correction]:
+    """One that serves several modalities is listed under each."""
+    return list({id(correction): correction for correction in corrections.values()}.values())
+
+
+def _one(made: CorrectedColumn, id_column: str, undo: str) -> list[str]:
+    """The statements of one column: all or nothing, then batches, then graphs."""
+    correction, place = made.vector.correction, made.place
+    functions = {asking: search_function(asking, made.table) for asking in correction.queries}
+    columns = [made.source, made.modality, id_column, *([made.own] if made.own else [])]
+    marks = [quoted_text(f"{name}({types})") for name in functions.values() for types in _TYPES]
+    check = place.block(
+        _CHECK,
+        columns=f"ARRAY[{', '.join(map(quoted_text, columns))}]",
+        fingerprint=quoted_text(f'"fingerprint": "{fingerprint(correction)}"'),
+        undo=quoted_text(f"psql -f {undo}"),
+        dim=str(made.vector.dim),
+        functions=", ".join(f"to_regprocedure({mark})" for mark in marks),
+        named=quoted_text(" or ".join(functions.values())),
+        mark=quoted_text(place.mark),
     )
-    lines = [
-        comment_text(f"-- For {asking} queries: {table}.{target}.")
-        + (" Its last column only makes rows equally long, for the graphs." if lengths else "")
-        + (" The one before it is that of hubs." if lengths and correction.hubs else ""),
-        f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {target} vector({dim});",
-        f"DO {quoted_body(same)};",
-        f"COMMENT ON COLUMN {table}.{target} IS {mark};",
+    lines = [comment_text(f"-- For {' and '.join(functions)} queries: {made.table}.{place.name}.")]
+    if made.vector.lengths is not None:
+        lines[0] += " Its last column only makes rows equally long, for the graphs."
+    if correction.hubs is not None and correction.hubs.weight:
+        lines.append(comment_text(_of_hubs(correction.hubs, made)))
+    return [
+        *lines,
+        "BEGIN;",
+        f"SET LOCAL client_min_messages = warning;\n{LOCK_TIMEOUT}",
+        check,
+        *made.install(),
+        *(_search(made, asking, name, id_column) for asking, name in functions.items()),
+        "COMMIT;\n",
+        made.fill(),
+        "SET client_min_messages = warning;",
+        *made.indexes(),
+        "RESET client_min_messages;",
     ]
-    lines += _bank_rows(correction, new, where)
-    searches = []
+
+
+def _of_hubs(hubs: Hubs, made: CorrectedColumn) -> str:
+    """The bank, and which of its queries are a document's own and left out, for a comment."""
+    said = f"-- Its column of hubs is made by {hubs.n_bank:,} queries, kept in {made.place.base}."
+    if hubs.keys is None:
+        return said
+    if made.own is None:
+        return f"{said} Those of a document's own group stay in: no column says which they are."
+    by = {"group": f"group ({made.own})", "id": f"id ({made.own})"}
+    own = by.get(str(hubs.keyed_by), f"row number (taken to be {made.own}, from 0)")
+    return f"{said} Those of a document's own {own} are left out."
+
+
+def _search(made: CorrectedColumn, asking: str, function: str, id_column: str) -> str:
+    """The function that searches with the raw queries of a modality."""
+    table, correction = quoted_table(made.table), made.vector.correction
+    operator, background = OPERATORS[correction.metric][0], correction.background
+    found, identifier, modality = (
+        f"t.{name}"
+        for name in (
+            f"{made.place.target} {operator} v", quoted_name(id_column), quoted_name(made.modality)
+        )
+    )  # fmt: skip
+    lists = []
     for name in correction.names:
-        affine = correction.affine(name)
-        lines += _matrix_rows(affine, f"{new}/{name}")
-        stored = _expression(affine, column, f"{new}/{name}")
-        if (hubs := correction.hubs) is not None and not hubs.weight:
-            stored = f"({stored}::real[] || 0::real)::vector"
-        elif hubs is not None:
-            stored = (
-                f"modgap_hubs({quoted_text(new)}, {stored}, {hubs.weight!r}, {hubs.neighbours}, "
-                f"{where.own(hubs, name)})"
-            )
-        if lengths is not None:
-            stored = f"modgap_lift({stored}, {lengths[name]!r})"
-        graph = quoted_name(shortened(f"{new}_{name}_hnsw"))
-        lines += [
-            f"UPDATE {table} SET {target} = {stored}",
-            f"    WHERE {modality} = {quoted_text(name)} AND {target} IS NULL",
-            f"        AND {column} IS NOT NULL;",
-            f"CREATE INDEX IF NOT EXISTS {graph} ON {table}",
-            f"    USING hnsw ({target} {kind}) WHERE {modality} = {quoted_text(name)};",
-        ]
-        found = f"t.{target} {operator} mapped"
         shown, limit = found, "k"
         if background is not None:
             # The fourth column orders equal scores: here they have no order.
             shown, limit = f"-({found}), 0", f"greatest(k, {background.list_of(name).places})"
-        searches.append(
-            f"    (SELECT t.{identifier}::text, t.{modality}::text, {shown}\n"
-            f"     FROM {table} AS t WHERE t.{modality} = {quoted_text(name)}\n"
-            f"         AND t.{target} IS NOT NULL\n"
+        lists.append(
+            f"    (SELECT {identifier}::text, {modality}::text, {shown}\n"
+            f"     FROM {table} AS t WHERE {modality} = {quoted_text(name)}\n"
+            f"         AND t.{made.place.target} IS NOT NULL\n"
             f"     ORDER BY {found} LIMIT {limit})"
         )
-    query = correction.affine(asking, "query")
-    lines += _matrix_rows(query, f"{new}/{asking}/query")
-    mapped = _expression(query, "query", f"{new}/{asking}/query")
-    added = ["1"] * (correction.hubs is not None) + ["0"] * (lengths is not None)
-    if added:
-        mapped = f"({mapped}::real[] || ARRAY[{', '.join(added)}]::real[])::vector"
-    function, width = search_function(asking), default_ef_search(correction)
-    arguments, returned = "query vector, k int", "id text, modality text, score double precision"
+    score = _SCORES[correction.metric].format("found.distance")
+    union = "\n    UNION ALL\n".join(lists)
+    query = _BEST.format(score=score, union=union)
+    arguments, types, other, returned = "query vector, k int DEFAULT 10", *_TYPES, ""
     if background is not None:
-        body = judged_body(background, mapped, width, searches)
-        return "\n".join([*lines, f"""\
--- With at_most only results with at most so many expected wrong ones, and none where none passes.
-{_drop(f"{function}(vector, int)")}
-CREATE OR REPLACE FUNCTION {function}(
-    {arguments} DEFAULT 10, at_most double precision DEFAULT NULL
-) RETURNS TABLE ({returned}, expected_wrong double precision)
-    LANGUAGE plpgsql AS {quoted_body(body)};
-"""])  # fmt: skip
-    union = "\n    UNION ALL\n".join(searches)
-    body = f"""
-#variable_conflict use_variable
-DECLARE mapped vector := {mapped};
-BEGIN
-    PERFORM set_config('hnsw.ef_search', least(greatest({width}, k), 1000)::text, true);
-    -- One graph for each modality; the best of each are the best of all.
-    RETURN QUERY SELECT found.i, found.m, {score.format("found.distance")} FROM (
-{union}
-    ) AS found (i, m, distance) ORDER BY found.distance LIMIT k;
-END """
-    lines.append(f"""\
-{_drop(f"{function}(vector, int, double precision)")}
-CREATE OR REPLACE FUNCTION {function}({arguments} DEFAULT 10)
-    RETURNS TABLE ({returned})
-    LANGUAGE plpgsql AS {quoted_body(body)};
-""")
-    return "\n".join(lines)
-
-
-def _drop(function: str) -> str:
-    """Drop what an earlier correction left under this name, without a word where there is none."""
-    return (
-        "SET client_min_messages TO warning;\n"
-        f"DROP FUNCTION IF EXISTS {function};\n"
-        "RESET client_min_messages;"
-    )
-
-
-def search_function(asking: str) -> str:
-    """The name of the function that searches with queries of a modality."""
-    return quoted_name(shortened(f"search_by_{asking}"))
-
-
-def _expression(affine: Affine, row: str, matrix: str) -> str:
-    """What the map makes of a vector, in SQL."""
-    if affine.normalise:
-        row = f"modgap_unit({row})"
-    if affine.matrix is not None:
-        row = f"modgap_multiply({quoted_text(matrix)}, {row})"
-    if affine.scale != 1.0:
-        row = f"modgap_scale({row}, {affine.scale!r})"
-    if affine.offset is not None:
-        row = f"({row} + {_vector(affine.offset)})"
-    if affine.renormalise:
-        row = f"modgap_unit({row})"
-    if affine.blocks is not None:
-        scaled = [f"modgap_scale({row}, {factor!r})" for factor in affine.blocks]
-        row = scaled[0]
-        if len(scaled) > 1:
-            row = f"({' || '.join(f'{one}::real[]' for one in scaled)})::vector"
-    return row
-
-
-def _matrix_rows(affine: Affine, name: str) -> list[str]:
-    """The rows of the map's matrix, as a table that SQL can multiply by."""
-    if affine.matrix is None:
-        return []
-    rows = ",\n    ".join(
-        f"({quoted_text(name)}, {place}, {_vector(row)})" for place, row in enumerate(affine.matrix)
-    )
-    return [
-        f"DELETE FROM modgap_matrix WHERE name = {quoted_text(name)};",
-        f"INSERT INTO modgap_matrix VALUES\n    {rows};",
-    ]
-
-
-def _bank_rows(correction: Correction, name: str, where: _Table) -> list[str]:
-    """The bank of a correction with hubs, as a table that SQL can score documents by."""
-    hubs = correction.hubs
-    if hubs is None or not hubs.weight:
-        return []
-    bank = hubs.check_bank()
-    keys = [None] * len(bank) if hubs.keys is None else hubs.keys.tolist()
-    rows = ",\n    ".join(
-        f"({quoted_text(name)}, {'NULL' if key is None else key}, '[{','.join(row)}]')"
-        for key, row in zip(keys, _few_digits(bank).tolist(), strict=True)
-    )
-    return [
-        comment_text(f"-- {len(bank):,} queries.{where.says(hubs)}"),
-        f"DELETE FROM modgap_bank WHERE name = {quoted_text(name)};",
-        f"INSERT INTO modgap_bank VALUES\n    {rows};",
-    ]
-
-
-def _few_digits(values: np.ndarray) -> np.ndarray:
-    """Numbers of half precision as text: five digits, ten times what they are precise to."""
-    # There are at most 2¹⁶ of them, and many more entries.
-    found, places = np.unique(values, return_inverse=True)
-    short = [re.sub(r"^(-?)0\.", r"\1.", f"{value:.5g}") for value in found.tolist()]
-    return np.array(short)[places].reshape(values.shape)
-
-
-def _vector(values: np.ndarray) -> str:
-    if not np.all(np.abs(values) < np.finfo(np.float32).max):
-        raise InputValueError(
-            "The numbers of this correction are beyond float32, in which pgvector holds vectors. "
-            "Fit it on rows of smaller numbers."
+        query = judged_query(background, lists)
+        arguments, returned = (
+            f"{arguments}, at_most double precision DEFAULT NULL",
+            ", expected_wrong double precision",
         )
-    # pgvector holds float32: eight digits are all of it.
-    return "'[" + ",".join(f"{value:.8g}" for value in values) + "]'::vector"
+        types, other = other, types
+    body = _SEARCH.format(
+        steps="\n    ".join(made.query_steps(asking)),
+        width=default_ef_search(correction),
+        table=table,
+        pending=made.pending,
+        message=quoted_text(
+            f"Some rows of {made.table} are not corrected, so they are not found. Correct them "
+            "with pgvector.sql, or see which they are: "
+            f"SELECT * FROM {table} AS t WHERE {made.pending}"
+        ),
+        found=query,
+    )
+    return _FUNCTION.format(
+        function=function,
+        other=other,
+        arguments=arguments,
+        returned=returned,
+        body=quoted_body(body),
+        types=types,
+        mark=quoted_text(made.place.mark),
+    )
+
+
+def search_function(asking: str, table: str = "items") -> str:
+    """The name of the function that searches with queries of a modality, in the table's schema."""
+    *schema, _ = table_parts(table)
+    return ".".join(map(quoted_name, [*schema, shortened(f"search_by_{asking}")]))

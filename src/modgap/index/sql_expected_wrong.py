@@ -82,26 +82,19 @@ bank (m, nth, r, usual, best_mean, level_mean, slope_mean, best_weight, level_we
         OR ((e <= at_most OR nr = 1) AND chance <= 1 - exp(-at_most)))
     ORDER BY nr"""
 
-_BODY = """
-#variable_conflict use_variable
-DECLARE mapped vector := {mapped};
-BEGIN
+_QUERY = """\
     IF at_most < {least} THEN
         RAISE EXCEPTION 'at_most must be at least {least:.2g} with a bank of {n_queries} queries';
     END IF;
-    PERFORM set_config('hnsw.ef_search', least(greatest({width}, k), 1000)::text, true);
     RETURN QUERY
     WITH found (i, m, s, given) AS MATERIALIZED (
 {union}
-    ), {merged};
-END """
+    ), {merged};"""
 
 
-def judged_body(background: Background, mapped: str, width: int, searches: Iterable[str]) -> str:
-    """The body of the search function; ``searches`` give id, modality and score of each list."""
-    return _BODY.format(
-        mapped=mapped,
-        width=width,
+def judged_query(background: Background, searches: Iterable[str]) -> str:
+    """What a search function returns; ``searches`` give id, modality and score of each list."""
+    return _QUERY.format(
         least=background.least * len(background.lists),
         n_queries=background.n_queries,
         union="\n    UNION ALL\n".join(searches),
