@@ -203,7 +203,7 @@ def run_foreign(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]
     for asking, who in ((1, "text"), (0, "image")):
         for label, amount in BESIDE_UNSPLASH.items():
             runs = [one(seed, asking, amount) for seed in range(splits)]
-            yield f"one kind, {who} asks: {label}", by_rival(runs)
+            yield f"one kind, {who} queries: {label}", by_rival(runs)
 
 
 def run_recommended(sets: dict[str, Rows], splits: int) -> Iterator[tuple[str, dict]]:

@@ -64,9 +64,9 @@ def foreign_tables() -> dict[str, str]:
     for each in (1, 4):
         cases = [f"both kinds, {each} an item: {label}" for label in labels]
         tables[f"both-{each}"] = of_cases(found, cases, labels, excess=False)
-    cases = [f"one kind, {who} asks: {label}" for who in ("text", "image")
+    cases = [f"one kind, {who} queries: {label}" for who in ("text", "image")
              for label in ("none", "4,000 + 1,000")]  # fmt: skip
-    head = [f"{who} asks, {what}" for who in ("text", "image") for what in ("alone", "among")]
+    head = [f"{who} queries, {what}" for who in ("text", "image") for what in ("alone", "among")]
     tables["one-kind"] = of_cases(found, cases, head, excess=True)
     return tables
 

@@ -96,7 +96,7 @@ def cases(sets: dict[str, Rows]) -> Iterator[tuple[str, list[dict]]]:
         if kind == "both kinds":
             asked = of_both_kinds(data, 0.5, rng, others)
         else:
-            asked = of_one_kind(data, int(kind == "text asks"), 0.5, rng, others)
+            asked = of_one_kind(data, int(kind == "text queries"), 0.5, rng, others)
         ways = {"raw": RIVALS["raw"], "own fit": corrected(Calibrate()),
                 "travelled": travelled(fitted)} | {f"{n} own": few(n) for n in FEW}  # fmt: skip
         return scored(asked, rng, ways)
@@ -124,7 +124,7 @@ def cases(sets: dict[str, Rows]) -> Iterator[tuple[str, list[dict]]]:
 
 def kinds(data: Rows) -> tuple[str, ...]:
     """Who asks; both answers where there are texts in other words."""
-    return ("text asks", "image asks", "both kinds")[: 2 if data.wordings is None else 3]
+    return ("text queries", "image queries", "both kinds")[: 2 if data.wordings is None else 3]
 
 
 def make_page(found: dict[str, dict]) -> None:

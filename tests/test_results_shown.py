@@ -176,7 +176,7 @@ def public_dataclasses() -> list[type]:
     found = {}
     for package in pkgutil.walk_packages(modgap.__path__, "modgap."):
         if package.ispkg and not package.name.startswith(
-            ("modgap.core", "modgap.arrays", "modgap.cli")
+            ("modgap.core", "modgap.arrays", "modgap.cli", "modgap.adapters")
         ):
             module = importlib.import_module(package.name)
             values = [getattr(module, name) for name in getattr(module, "__all__", ())]

@@ -503,7 +503,7 @@ def test_captions_and_images_come_by_name():
 
 def test_terms_of_many_modalities_name_every_recall():
     words = terms(("image", "text", "audio"), ("text", "audio"))
-    assert words["image_retrieval_by_audio_recall@1"]["label"] == "Image recall@1, audio asks"
+    assert words["image_retrieval_by_audio_recall@1"]["label"] == "Image recall@1, audio queries"
     assert "two modalities" not in words["mixed_ndcg@10"]["definition"]
     alone = terms(("image", "text", "audio"), ("text",))
     assert alone["audio_retrieval_recall@1"]["label"] == "Audio recall@1"

@@ -19,7 +19,7 @@ def _said() -> dict[str, Any]:
 
 
 def option(name: str, *tables: str, **also: Any) -> Any:
-    """What typer is told of an option or argument, by the first table that has words for it.
+    """What typer gets of an option or argument, by the first table that has words for it.
 
     The last is the table of those shared. ``also`` holds more of what typer takes.
     """

@@ -34,7 +34,7 @@ def fit(
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 
-    With --queries both, one for each modality that asks: correction-text.safetensors beside
+    With --queries both, one for each query modality: correction-text.safetensors beside
     correction-image.safetensors, unless one serves both. With --bank, or --set hubs=0.5, documents
     that come up for everything are marked down; modgap diagnose says whether that helps.
 

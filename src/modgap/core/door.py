@@ -45,7 +45,7 @@ def check_matrix(X: Any, name: str = "X") -> Array:
         is_float = X.dtype.kind == "f"
     if not is_float:
         hint = {
-            "complex": "Take the real part, if that is what is meant.",
+            "complex": "Take the real part, if you mean it.",
             "object": "Rows of different lengths or Python objects cannot be used. Rows of one "
             "length become a matrix with np.stack(X).",
         }.get(
@@ -206,7 +206,7 @@ def opened_two(X: Any, Y: Any, names: Sequence[str], *, matched: bool) -> tuple[
 
 
 def _as_array(X: Any, name: str) -> np.ndarray:
-    """An array of numbers; what is none is told what to call."""
+    """An array of numbers; other objects are refused with advice."""
     first = X[0] if isinstance(X, (list, tuple)) and X else X
     if is_picture(first):
         raise InputTypeError(f"{name} must be a matrix of floats, got {what_to_call(X)}")

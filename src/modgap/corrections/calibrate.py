@@ -28,7 +28,7 @@ FORMS = ("single", "blocks", "compromise")
 class Calibrate(Corrector):
     """Score documents by (q · v − q · μ_m) / σ_qm, μ_m the mean of the document's modality.
 
-    q and v are rows at unit length, unless ``fit`` is told to take ``rows="given"``. σ_qm is the
+    q and v are rows at unit length, unless ``fit`` gets ``rows="given"``. σ_qm is the
     spread of the scores that queries of modality q have on non-matching documents of modality m,
     in closed form: σ² = trace(M_q Cov_m), M_q the second moment of the queries.
 
@@ -38,7 +38,7 @@ class Calibrate(Corrector):
     σ² = trace(Cov_q Cov_m) / (trace Cov_q · trace Cov_m).
 
     σ depends on the query's modality, so one set of d columns is exact for queries of one.
-    ``form="single"`` takes d columns and serves the queries of the modality that ``fit`` is told
+    ``form="single"`` takes d columns and serves the queries of the modality that ``fit`` gets
     (``queries``, by default text): a document becomes (v − μ_m) / σ_qm, and the query stays as it
     is. Fit two, and store two vectors a document, to serve both. ``"blocks"`` is exact for all:
     2 d columns, the document in the block of its modality, the query in every block, divided by

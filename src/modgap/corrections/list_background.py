@@ -9,8 +9,8 @@ How it works, for one list of results (the documents of one modality, a lexical 
 3. A bank holds unlabelled queries of the kind that will be asked. E is how many documents a query
    of the bank has at this height or above, on average. BLAST calls this an E-value.
 4. Few documents lie far above the level; there log E goes on as a straight line.
-5. Whether a query has a match at all is told from the E and the score of its best hit, and from its
-   level and slope, each beside those of the bank.
+5. Whether a query has a match at all is decided from the E and the score of its best hit, and
+   from its level and slope, each beside those of the bank.
 
 A hit of E = 0.1 is one that a query without any match would show once in ten times. Lists are
 merged by E; where a list has its match, its next results are less likely to be another, and come

@@ -284,7 +284,7 @@ def _another_model(foreign: float, clear: float) -> AnotherModel:
 
 
 def _foreign(rows: FittedRows, known: Mapping[str, FittedRows]) -> tuple[float, float]:
-    """How foreign rows are to the modality they are most like, and how clearly that can be told."""
+    """How foreign rows are to the modality they are most like, and how clearly."""
     return max((_likeness(rows, fit) for fit in known.values()), key=itemgetter(0))[1:]
 
 

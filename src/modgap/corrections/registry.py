@@ -31,7 +31,7 @@ CORRECTORS: tuple[type[Corrector], ...] = (
     Procrustes,
     ExpectedWrong,
 )
-# An amount beyond these moves every row to where its modality cannot be told any more.
+# An amount beyond these moves every row to where its modality cannot be recognised any more.
 _WIDEST = (-10.0, 10.0)
 _SHARES = {
     ("OrthogonalShift", "explained_variance"),
@@ -101,7 +101,7 @@ def make_corrector(method: str, parameters: Mapping[str, Any]) -> Corrector:
         raise InputTypeError("parameters must be an object of names and values.")
     options = {found.option: name for name, found in METHODS.items()}
     names = {name: name for name in METHODS}
-    # Who writes small letters is told the names of the command line.
+    # Names in small letters get those of the command line as advice.
     known_names = options if str(method).islower() else names
     name = known_names[check_choice(method, "method", tuple(known_names))]
     known = {parameter.name: parameter for parameter in METHODS[name].parameters}

@@ -60,7 +60,7 @@ _EXAMPLES = 5
 class Fix(Result):
     """What was found and written.
 
-    ``diagnoses`` and ``corrections`` are keyed by the modality that asks; a correction is missing
+    ``diagnoses`` and ``corrections`` are keyed by the query modality; a correction is missing
     where the verdict is to leave it alone. A preset is not diagnosed. ``files`` were written, in
     this order.
     """
@@ -75,7 +75,7 @@ class Fix(Result):
 
     def _brief(self) -> str:
         verdicts = (
-            f"{name} asks: {found.verdict} {found.recommended or ''}".rstrip()
+            f"{name} queries: {found.verdict} {found.recommended or ''}".rstrip()
             for name, found in self.diagnoses.items()
         )
         return ", ".join([repr(self.folder), *verdicts, f"{len(self.files)} files"])
@@ -124,7 +124,7 @@ def fix(
         Where to write: a new or an empty folder, or one that ``fix`` wrote and that holds nothing
         else; it is then replaced.
     queries : str or several, optional
-        The modality that asks, as for ``diagnose``. For several, each gets a correction of its
+        The query modality, as for ``diagnose``. For several, each gets a correction of its
         own, and each document a vector for each.
     goal, metric, bank, model, trust_pairs, group_duplicates, seed
         As for ``diagnose``; a bank is for the queries of one modality.
@@ -418,7 +418,7 @@ from modgap.corrections import recognise
 from modgap.search import search_corrected
 
 HERE = Path(__file__).parent
-CORRECTIONS = {files!r}  # by the modality that asks
+CORRECTIONS = {files!r}  # by query modality
 COLUMNS = {columns!r}
 DOCUMENTS = {documents!r}
 EXAMPLES = {examples!r}

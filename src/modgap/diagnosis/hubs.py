@@ -109,7 +109,7 @@ def choose_hubs(
     folds : two Modalities
         Halves of the groups.
     asking : str
-        The modality that asks.
+        The query modality.
     metric : {"cosine", "inner_product"}
         How the rows as they are get ranked.
     bank : (n, d) array, optional

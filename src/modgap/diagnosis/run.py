@@ -141,7 +141,7 @@ def diagnose(
     X, Y, names, groups, paired
         The modalities, as for ``measure``.
     queries : str or several, optional
-        The modality that asks, "text" where that is a name: corrections are judged on its queries,
+        The query modality, "text" where that is a name: corrections are judged on its queries,
         and the recommended one serves them. Run it once for each where both ask. With several,
         one vector must serve them all, and ``Calibrate`` takes its block form.
     goal : {"mixed", "robust", "quantised"}

@@ -9,8 +9,9 @@ How it works:
    deviate (`drift/estimate.py`).
 3. A change counts only if chance is rarer than ``alpha`` and it is large: of very many rows, every
    change is beyond chance.
-4. Whether a correction still fits is told from the same moments (`drift/correction_fit.py`); where
-   it has a background, from what its bank finds in the documents now (`drift/background_fit.py`).
+4. Whether a correction still fits is decided from the same moments
+   (`drift/correction_fit.py`); where it has a background, from what its bank finds in the
+   documents now (`drift/background_fit.py`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def detect_drift(
     a, b : rows, moments, data sets, a GapMonitor or paths
         Then and now; see `streams_of`.
     correction : Correction or path, optional
-        One that was fitted on ``a``, or several by the modality that asks.
+        One that was fitted on ``a``, or several by query modality.
     names : pair of str
         What two modalities without names are called.
     rows : {"unit", "given"}, optional

@@ -81,7 +81,7 @@ class GapMonitor(Brief):
         What live rows are compared with, such as the rows a correction was fitted on; see
         `streams_of`.
     correction : Correction or path, optional
-        One that is in use, or several by the modality that asks: ``check`` says whether they fit.
+        One that is in use, or several by query modality: ``check`` says whether they fit.
     names : pair of str
         What two modalities without names are called.
     rows : {"unit", "given"}, optional

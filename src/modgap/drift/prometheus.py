@@ -108,7 +108,7 @@ def families(monitor: GapMonitor) -> Iterator[Any]:
     yield gauge(
         "modgap_correction_fits",
         "1 where the correction for these queries still fits, 0 where it is to be fitted again; "
-        "nothing where that cannot be told.",
+        "nothing where it is unknown.",
         ("asking",),
         {(asking,): bool(one.fits) for one in known for asking in one.odds},
     )

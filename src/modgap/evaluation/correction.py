@@ -134,7 +134,7 @@ class Evaluation(HasTable, HasFigure, Result):
                     for what in ("ndcg", "own_excess")
                     for one in ratios.values()
                 ]
-                label = f"{share:.0%}" + (f", {asking} asks" if len(first["ndcg"]) > 1 else "")
+                label = f"{share:.0%}" + (f", {asking} queries" if len(first["ndcg"]) > 1 else "")
                 rows.append((label, *cells))
         return tuple(header), rows
 

@@ -56,7 +56,7 @@ class GapSample:
 def directions(
     names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
 ) -> dict[str, tuple[str, str]]:
-    """The recall metrics by name, each with the modality that asks and the one that is searched.
+    """The recall metrics by name, each with the query modality and the one that is searched.
 
     ``queries`` are the modalities that ask; those ``apart`` have queries that are not documents,
     and search their own modality too.
@@ -409,7 +409,7 @@ def metric_name(key: str, names: Sequence[str]) -> str:
     >>> metric_name("image_retrieval_recall@1", ("image", "text"))
     'image recall@1'
     >>> metric_name("audio_retrieval_by_text_recall@1", ("image", "text", "audio"))
-    'audio recall@1, text asks'
+    'audio recall@1, text queries'
     >>> metric_name("mixed_ndcg@10", ("image", "text"))
     'mixed NDCG@10'
     """
@@ -436,7 +436,7 @@ def metric_head(key: str, names: Sequence[str]) -> str:
 
 
 def _recall(key: str, names: Sequence[str], word: str) -> str | None:
-    """What is found, how it is counted and who asks; None where the key is no recall."""
+    """What is found, how it is counted and the query modality; None where the key is no recall."""
     stem, at, places = key.rpartition("_recall@")
     if not at:
         return None
@@ -445,5 +445,5 @@ def _recall(key: str, names: Sequence[str], word: str) -> str | None:
             return f"{found} {word}@{places}"
         for asking in names:
             if stem == f"{found}_retrieval_by_{asking}":
-                return f"{found} {word}@{places}, {asking} asks"
+                return f"{found} {word}@{places}, {asking} queries"
     return None

@@ -93,7 +93,7 @@ class MixedQueries(Result):
 
 @dataclass(frozen=True, eq=False)
 class MixedRetrieval(HasTable, HasFigure, Result):
-    """What a mixed index returns, for queries of each modality that asks and overall."""
+    """What a mixed index returns, for queries of each query modality and overall."""
 
     names: tuple[str, ...]
     metric: str
@@ -150,7 +150,7 @@ class MixedRetrieval(HasTable, HasFigure, Result):
             found = queries.metrics(self.k, self.names)
             cells = [number(found[key], 3) for key in (heads[0], heads[1].lower(), *shares)]
             rows.append(
-                (f"{queries.modality} asks", number(len(queries.group)), *cells,
+                (f"{queries.modality} queries", number(len(queries.group)), *cells,
                  f"{found[excess]:+.3f}")
             )  # fmt: skip
         return ("", "queries", *heads, *shown, "own excess"), rows
@@ -163,7 +163,7 @@ class MixedRetrieval(HasTable, HasFigure, Result):
             for name in self.names:
                 share, fair = found[f"{name}_share@{self.k}"], found[f"{name}_share_of_corpus"]
                 own = name == queries.modality
-                label = f"{queries.modality} asks, {name} comes"
+                label = f"{queries.modality} queries, {name} results"
                 lines.append(Range(label, share, fair, share, (fair, share), marked=own))
         title = f"Share of the wrong results among {self.k}; bars start at the share of the index"
         return Ranges(title, lines, span=(0.0, 1.0))
@@ -341,7 +341,7 @@ def ndcg(relevant: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:
 class MixedCurve(HasFigure, Result):
     """NDCG@10 and shares as the corpus goes from all Y to all X.
 
-    ``ndcg`` and ``own_excess`` are keyed by the modality that asks.
+    ``ndcg`` and ``own_excess`` are keyed by the query modality.
     """
 
     names: tuple[str, ...]

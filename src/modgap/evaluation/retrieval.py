@@ -114,7 +114,7 @@ class Retrieval(HasTable, HasFigure, Result):
         return [(name, ranks[ranks >= 0]) for name, ranks in both if np.any(ranks >= 0)]
 
     def ranks(self) -> dict[str, np.ndarray]:
-        """The ranks of the queries that have a match, by who asks and what is found."""
+        """The ranks of the queries that have a match, by query modality and what is found."""
         asks = {self.names[0]: self.names[1], self.names[1]: self.names[0]}
         return {f"{asks[name]} finds {name}": ranks for name, ranks in self._asked()}
 

@@ -84,7 +84,7 @@ def open_index(
 
 
 def _parse(address: str) -> tuple[str, str]:
-    """The scheme or ending, and what the database's library is told.
+    """The scheme or ending, and what the database's library gets.
 
     >>> _parse("qdrant+http://host"), _parse("milvus:x.db"), _parse("a/b.lance")
     (('qdrant', 'http://host'), ('milvus', 'x.db'), ('.lance', 'a/b.lance'))

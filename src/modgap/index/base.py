@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 class RowMonitor(Protocol):
-    """What may be told of the rows that pass through an index, as `modgap.GapMonitor` is."""
+    """What may watch the rows that pass through an index, as `modgap.GapMonitor` is."""
 
     def add(self, name: str, rows: Any) -> None:
         """Rows as the model gives them; ``name`` is a modality, or "text queries"."""
@@ -118,7 +118,7 @@ class VectorIndex(ABC):
     Opened with a correction that was extended by a modality (`modgap.corrections.extend`), it takes
     documents of that too; those that are there stay as they are.
 
-    ``monitor`` may be set to a `modgap.GapMonitor`: it is told of every query that is searched and
+    ``monitor`` may be set to a `modgap.GapMonitor`: it sees every query that is searched and
     of every document that is stored, as the model gave them, and of the results in all modalities.
     """
 
@@ -177,7 +177,7 @@ class VectorIndex(ABC):
     def open(self, *, create: bool = False, replace: bool = False) -> Self:
         """Look at what is there: it must be of these corrections, or with ``create`` nothing yet.
 
-        ``create`` goes on with an index that was not finished; ``replace`` drops a finished one.
+        ``create`` resumes an index that was not finished; ``replace`` drops a finished one.
         """
         with self._one_sentence():
             if create:

@@ -127,7 +127,7 @@ def pgvector_sql(
     Parameters
     ----------
     corrections : mapping of str to Correction
-        By the modality that asks; each gets a column and a search function of its own.
+        By the query modality; each gets a column and a search function of its own.
     table, column, modality_column, id_column : str
         The table, its raw vectors, its modalities and its ids.
     group_column : str, optional

@@ -133,7 +133,7 @@ class Manifest:
         return cls(tuple(shards))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON, whole or not at all."""
+        """Write it as JSON, atomically."""
         held = {"schema": SCHEMA, "shards": [asdict(shard) for shard in self.shards]}
         write_text(path, json.dumps(held, indent=1) + "\n")
 

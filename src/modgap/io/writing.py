@@ -49,7 +49,7 @@ def write_embeddings(
     Parameters
     ----------
     path : path
-        Where to write; the file appears whole or not at all.
+        Where to write; the file is written atomically.
     rows : matrix, Embeddings, path, table or iterable of batches
         The rows, called ``embedding`` in the file. The number of batches need not be known.
     ids, captions, labels, groups : sequences, optional

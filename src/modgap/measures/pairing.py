@@ -63,7 +63,7 @@ class PairingSignal(Result):
             f"(z = {self.z:.1f}), and recall@1 is {self.recall:.3f}, by chance {self.chance:.3f}"
         )
         if self.looks_paired is None:
-            return f"Whether rows are pairs cannot be told from {self.n_pairs:,} of them."
+            return f"Whether rows are pairs cannot be decided from {self.n_pairs:,} of them."
         if self.looks_paired:
             return f"Rows look paired: {numbers}."
         x, y = self.names

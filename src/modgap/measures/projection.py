@@ -154,7 +154,7 @@ def _leading(spread: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
 def _umap(sides: Sequence[Array], names: tuple[str, ...], dims: int, seed: int) -> Projection:
     umap: Any = _quietly(require)("umap", "umap", 'projection(..., "umap")')
     rows = np.concatenate([to_numpy(unit(one)) for one in sides])
-    # A seed makes UMAP run on one core, and says so in a warning; that is what is wanted.
+    # A seed makes UMAP run on one core, and says so in a warning; that is intended.
     reducer = umap.UMAP(
         n_components=dims,
         n_neighbors=min(_NEIGHBOURS, len(rows) - 1),

@@ -354,7 +354,7 @@ class Steps:
         def passed(share: float) -> None:
             nonlocal shares
             shares += share / passes
-            # Of a step that took more passes than it said, the end is told when it is there.
+            # Of a step that took more passes than it said, the end is reported when it is reached.
             self._tell(what, self._done + int(rows * shares), self._done + rows)
 
         self._tell(what, self._done, self._done)

@@ -85,7 +85,7 @@ def _retrieval(result: Retrieval, *, title: str = "", ax: Axes | None = None) ->
 
 @draw.register(MixedCurve)
 def _mixed_curve(result: MixedCurve, *, title: str = "", ax: Axes | None = None) -> Axes:
-    asked = {f"{name} asks": ndcg for name, ndcg in result.ndcg.items()}
+    asked = {f"{name} queries": ndcg for name, ndcg in result.ndcg.items()}
     label = f"share of {result.names[0]} in the index"
     return curves(result.x_shares, asked, xlabel=label, ylabel="NDCG@10", title=title, ax=ax)
 

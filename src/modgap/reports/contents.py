@@ -247,7 +247,7 @@ def _measured(found: Measurement | None, names: Sequence[str]) -> dict[str, Any]
 def _asking(
     queries: str | Sequence[str] | None, names: Sequence[str], diagnosis: Diagnosis | None
 ) -> tuple[str, ...]:
-    """Who asks: those named, else those of the diagnosis, else text."""
+    """The query modalities: those named, else those of the diagnosis, else text."""
     if diagnosis is None:
         return query_modalities(queries, names)
     if queries is not None and query_modalities(queries, names) != diagnosis.queries:

@@ -211,7 +211,7 @@ def fit_correction(
 
     It is fitted on one split of the rows and evaluated on another, the same as in `modgap
     diagnose`. A method that serves one modality of queries is fitted for each; the metrics are
-    about the modality that asks. The job's result is the correction, with an identifier to search
+    about the query modality. The job's result is the correction, with an identifier to search
     with.
     """
     corrector = make_corrector(asked.method, asked.parameters)

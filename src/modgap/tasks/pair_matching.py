@@ -243,7 +243,7 @@ COMMAND = TaskCommand(
     name="pair_matching",
     help="""Match two images with two statements that differ in a detail; both must be right.
 
-    DATA is MMVP-VLM. Who asks is the first modality, for --fit-on and --bank.
+    DATA is MMVP-VLM. The first modality has the queries, for --fit-on and --bank.
 
     Example: modgap task pair_matching --model hf:openai/clip-vit-base-patch32 --data MMVP_VLM
 

@@ -161,7 +161,7 @@ class LabelledItems(Brief):
         items = self.items
         if items.kind == "text":
             raise InputValueError(
-                f"{items.source} holds texts; classes are told of images or sounds."
+                f"{items.source} holds texts; only images and sounds have classes."
             )
         if items.labels is None:
             raise InputValueError(
