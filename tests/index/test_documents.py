@@ -369,16 +369,22 @@ def test_without_its_bank_a_correction_deletes_and_takes_no_documents(store):
         assert index.write(Y[4:5], "text", ids=[4]) == 1
 
 
-@pytest.mark.parametrize("step", ["_add", "_remove"])
+CHANGES = {
+    "add": ("_add", "index.write(X[60:85], 'image')", [*range(40, 65)]),
+    "replace": ("_add", "index.write(X[60:85], 'image', range(30, 55), upsert=True)",
+                [*range(30, 55)]),
+    "delete": ("_remove", "index.delete(range(20), 'image')", [*range(20)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize("kind", sorted(LIBRARIES))
-def test_a_change_that_was_killed_is_finished_by_making_it_again(kind, step, tmp_path):
+def test_a_change_that_was_killed_is_finished_by_making_it_again(kind, what, tmp_path):
+    step, change, ids = CHANGES[what]
     store = make_store(kind, tmp_path)
     CALIBRATED.save(tmp_path / "c.safetensors")
     np.savez(tmp_path / "rows.npz", image=X, text=Y)
     opened = f"*sys.argv[1:3], batch_rows=10, **{store.options!r}"
-    change = "index.delete(range(20), 'image')"
-    if step == "_add":
-        change = "index.write(X[60:85], 'image', ids=range(30, 55), upsert=True)"
     code = (
         "import os, sys\nimport numpy as np\nfrom modgap.index import open_index\n"
         "X, Y = (np.load(sys.argv[3])[name] for name in ('image', 'text'))\n"
@@ -396,18 +402,23 @@ def test_a_change_that_was_killed_is_finished_by_making_it_again(kind, step, tmp
     held = {name: dict(enumerate(side[:40])) for name, side in SIDES.items()}
 
     def made(n):
-        if step == "_remove":
-            return {key: row for key, row in held["image"].items() if key >= n}
-        return held["image"] | dict(zip(range(30, 30 + n), X[60 : 60 + n], strict=True))
+        if what == "delete":
+            return {key: row for key, row in held["image"].items() if key not in ids[:n]}
+        return held["image"] | dict(zip(ids[:n], X[60 : 60 + n], strict=True))
 
-    with store.open(CALIBRATED) as index:
+    with store.open(CALIBRATED) as index:  # which only searches
         n = 0 if kind == "faiss" else 10
         check_answers(index, CALIBRATED, {**held, "image": made(n)}, Y[:4])
+    with store.open(CALIBRATED) as index:  # and another change in between
+        index.delete([39], "text")
+        del held["text"][39]
+    with store.open(CALIBRATED) as index:
         exec(change, {"index": index, "X": X})
-        total = 20 if step == "_remove" else 25
-        check_answers(index, CALIBRATED, {**held, "image": made(total)}, Y[:4])
+        check_answers(index, CALIBRATED, {**held, "image": made(len(ids))}, Y[:4])
     with store.open(CALIBRATED) as index:  # counted once, although it was begun twice
-        assert index.changed_share()["image"] == total / max(40, index.count("image"))
+        assert index.changed_share()["image"] == len(ids) / max(40, index.count("image"))
+        index.write(X[90:92], "image")
+        assert index.count("image") == len(made(len(ids))) + 2
 
 
 def test_a_faiss_index_is_whole_wherever_its_writing_was_killed(tmp_path, monkeypatch):

@@ -157,11 +157,14 @@ class VectorIndex(ABC):
         self._resources = ExitStack()  # locks and connections, let go of by close
         self._note: Note | None = None
         self._resuming = False
-        # Marks of the changes that were begun before it was opened, and not finished.
+        # Marks of changes: begun before it was opened, and not finished; begun since.
         self._interrupted: list[str] = []
+        self._begun: list[str] = []
         self._replacing = False
         self._locked = False
-        self._numbered: dict[str, int] = {}
+        # Of each modality in this session: rows that were written, and a number above every id.
+        self._written: dict[str, int] = {}
+        self._next: dict[str, int] = {}
         self._sampled: dict[str, list[np.ndarray]] = {}
 
     def __repr__(self) -> str:
@@ -453,16 +456,17 @@ class VectorIndex(ABC):
     def finish(self) -> None:
         """Everything is written: make what speeds up searching, and say so in the note."""
         note = self._note
-        if note is not None and (note["changing"] or not note["finished"]):
+        if note is not None and (self._begun or not note["finished"]):
             with self._one_sentence():
                 self._finish()
-                for name, n_rows in self._numbered.items():
-                    note["numbers"][name] = note["numbers"].get(name, 0) + n_rows
+                for name in self._written:
+                    note["numbers"][name] = self._next_number(name)
                     note["documents"].setdefault(name, (self._count(name), 0))
-                note |= {"finished": True, "changing": []}
+                left = [mark for mark in note["changing"] if mark not in self._begun]
+                note |= {"finished": True, "changing": left}
                 self._save_note(note)
-            self._numbered.clear()
-            self._interrupted.clear()
+            self._forget_session()
+            self._interrupted = left
             self._resuming = False
             if self.graphs == "one":
                 self._measure_graph()
@@ -511,7 +515,11 @@ class VectorIndex(ABC):
             with self._one_sentence():
                 self._drop()
         self._note, self._resuming = None, False
-        self._numbered.clear()
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        for held in (self._written, self._next, self._begun):
+            held.clear()
 
     def close(self) -> None:
         """Let go of locks, files and connections."""
@@ -565,7 +573,7 @@ class VectorIndex(ABC):
 
     def _plan_rows(self, source: Embeddings, modality: str, ids: Any, upsert: bool) -> _Rows:
         """What the rows are called, which are stored already, and whose queries are their own."""
-        first = self._first_row(modality)
+        first = self._next_number(modality)
         every: list[Id] = list(range(first, first + source.n_rows))
         id_type: IdType = "int"
         given = source.ids if ids is None else ids
@@ -590,6 +598,7 @@ class VectorIndex(ABC):
             )
         # Once it is built, a document that comes by its number has the number of that row.
         numbers = every if self._note is not None and self._note["finished"] else None
+        first = self._written.get(modality, 0)
         keys = {
             name: own_keys(vector.correction, named, modality, first_row=first, numbers=numbers)
             for name, vector in self.vectors.items()
@@ -632,8 +641,9 @@ class VectorIndex(ABC):
                 written, done = written + len(places), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)
-        if not rows.upsert:
-            self._numbered[modality] = self._numbered.get(modality, 0) + source.n_rows
+        self._written[modality] = self._written.get(modality, 0) + source.n_rows
+        if rows.id_type == "int":
+            self._next[modality] = max(self._next_number(modality), 1 + max(map(int, every)))
         if self.graphs == "one" and modality in self.corrections:
             some = np.linspace(0, source.n_rows - 1, min(_SAMPLE, source.n_rows))
             self._sampled.setdefault(modality, []).append(source.take(np.unique(some.astype(int))))
@@ -649,6 +659,7 @@ class VectorIndex(ABC):
             if self._is_refitted(name):
                 note["documents"][name] = (self._count(name), 0)
         mark = change_mark(what, modality, ids)
+        self._begun.append(mark)
         if mark not in note["changing"]:
             note["changing"].append(mark)
             if modality in note["documents"]:
@@ -706,10 +717,10 @@ class VectorIndex(ABC):
                 "all of these and no others."
             )
 
-    def _first_row(self, modality: str) -> int:
-        """The number of the next row; what is run again numbers them as it did before."""
+    def _next_number(self, modality: str) -> int:
+        """What the next row without an id is called; what is run again numbers rows as before."""
         before = 0 if self._note is None else self._note["numbers"].get(modality, 0)
-        return int(before) + self._numbered.get(modality, 0)
+        return max(int(before), self._next.get(modality, 0))
 
     def _stored(self, modality: str, ids: list[Id], id_type: IdType) -> set[Id]:
         """Which of the ids are stored; refused where they are of another type."""

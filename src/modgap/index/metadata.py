@@ -32,9 +32,9 @@ def new_note(
 ) -> Note:
     """What is kept with the vectors: which corrections made them, and whether all are there.
 
-    By modality, ``numbers`` has the number of the next row, and ``documents`` how many there were
-    when it was built and how many were added, replaced or deleted since. ``changing`` has a mark
-    of each change that was begun and is not finished.
+    By modality, ``numbers`` has what the next row without an id is called, and ``documents`` how
+    many there were when it was built and how many were added, replaced or deleted since.
+    ``changing`` has a mark of each change that was begun and is not finished.
 
     Parameters
     ----------
