@@ -33,6 +33,7 @@ LIBRARIES = {
     "pgvector": "psycopg",
     "qdrant": "qdrant_client",
     "milvus": "pymilvus",
+    "duckdb": "duckdb",
 }
 
 
@@ -185,7 +186,8 @@ def make_store(kind: str, folder: Path) -> Store:
     if kind == "pgvector":
         return Store(kind, postgres_url(), {"table": new_name()})
     ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
-    scheme = f"{kind}:" if kind in ("qdrant", "milvus") else ""
+    ends["duckdb"] = "x.duckdb"
+    scheme = f"{kind}:" if kind in ("qdrant", "milvus", "duckdb") else ""
     return Store(
         kind, f"{scheme}{folder / ends[kind]}", {"trust": True} if kind == "qdrant" else {}
     )

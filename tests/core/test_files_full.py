@@ -114,7 +114,7 @@ def test_a_folder_of_shards_meets_a_full_disk(disk):
     assert everything_in(disk) == held
 
 
-@pytest.mark.parametrize("address", ["{}/t.lance", "qdrant:{}/q"])
+@pytest.mark.parametrize("address", ["{}/t.lance", "qdrant:{}/q", "duckdb:{}/x.db"])
 def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk, address):
     leave_room(disk, 50 * _PAGE)
     given = address.format(disk)

@@ -49,7 +49,7 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
     # Embedded Qdrant waits for the disk after every point.
     code = code.replace("postgresql://user:password@host/database", url)
     exec(compile(code.replace("qdrant:points", "qdrant::memory:"), "databases.md", "exec"), {})
-    shapes = ["['image', 'text']", "(1, 3) (1, 10)", *["(1, 3)"] * 3]
+    shapes = ["['image', 'text']", "(1, 3) (1, 10)", *["(1, 3)"] * 4]
     assert capsys.readouterr().out.splitlines() == shapes
 
 

@@ -343,7 +343,7 @@ def test_torch_queries_are_searched_like_arrays(store):
 
 # The client of Qdrant leaves its lock file open when the folder is in use.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "qdrant"])
+@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "qdrant", "duckdb"])
 def test_two_builds_at_once_are_kept_apart(kind, tmp_path):
     store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
@@ -401,6 +401,85 @@ def test_a_file_of_milvus_lite_killed_at_any_step_is_built_again(tmp_path, step)
         with again.open(correction) as index:
             assert index.count() == 2 * N
             assert index.search(Y[:3], "text", 5).ids.shape == (3, 5)
+
+
+@pytest.mark.parametrize("step", ["_make", "_save_note", "_add", "_remove", "_finish"])
+def test_a_build_in_a_file_of_duckdb_killed_at_any_step_is_built_again(tmp_path, step):
+    store, correction = make_store("duckdb", tmp_path), CORRECTIONS["center"]
+    correction.save(tmp_path / "c.safetensors")
+    np.savez(tmp_path / "rows.npz", image=X, text=Y)
+    code = (
+        "import os, sys\nimport numpy as np\nfrom modgap.index import DuckdbIndex, open_index\n"
+        f"step = DuckdbIndex.{step}\n"
+        "def killed(*given, **named):\n"
+        "    step(*given, **named)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        f"DuckdbIndex.{step} = killed\n"
+        "with open_index(*sys.argv[1:3], create=True, batch_rows=30) as index:\n"
+        "    index.write_all(np.load(sys.argv[3]))\n"
+        "    index.write(np.load(sys.argv[3])['text'], 'text', range(80), upsert=True)"
+    )
+    places = [store.address, str(tmp_path / "c.safetensors"), str(tmp_path / "rows.npz")]
+    assert subprocess.run([sys.executable, "-c", code, *places], check=False).returncode == -9
+    build(store, correction)
+    with store.open(correction) as index:
+        documents = {"image": (X, range(N)), "text": (Y, range(N))}
+        check_exact(index.search(Y[:3], "text", 9), correction, Y[:3], "text", documents)
+
+
+def test_a_file_of_duckdb_is_searched_by_many_or_changed_by_one(tmp_path):
+    store, correction = make_store("duckdb", tmp_path), CORRECTIONS["center"]
+    build(store, correction)
+    correction.save(tmp_path / "c.safetensors")
+    np.save(tmp_path / "x.npy", X)
+    code = (
+        "import sys\nimport numpy as np\nfrom modgap.core.checks import InputError\n"
+        "from modgap.index import open_index\n"
+        "X = np.load(sys.argv[3])\n"
+        "try:\n"
+        "    with open_index(*sys.argv[1:3]) as index:\n"
+        "        print(index.search(X[:2], 'image', 3).ids.shape)\n"
+        "        index.write(X[:2], 'text', range(2), upsert=True)\n"
+        "except InputError as error: print(error)"
+    )
+    arguments = [sys.executable, "-c", code, store.address, str(tmp_path / "c.safetensors"),
+                 str(tmp_path / "x.npy")]  # fmt: skip
+    with store.open(correction) as index:
+        found = index.search(X[:2], "image", 3)
+        other = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        assert other.startswith("(2, 3)\ntable 'modgap' of ")
+        assert " cannot be used: " in other
+        assert "lock" in other
+        assert np.array_equal(index.search(X[:2], "image", 3).ids, found.ids)
+        index.write(X[:2], "image", range(2), upsert=True)  # now for writing
+        other = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        assert "lock" in other
+    assert subprocess.run(arguments, capture_output=True, text=True).stdout == "(2, 3)\n"
+
+
+def test_a_table_of_duckdb_that_is_not_ours_is_left_alone(tmp_path):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    store = make_store("duckdb", tmp_path)
+    with duckdb.connect(tmp_path / "x.duckdb") as connection:
+        connection.execute("CREATE TABLE modgap AS SELECT 42 AS answer")
+    for more in ({}, {"create": True}, {"create": True, "replace": True}):
+        with pytest.raises(InputValueError, match="was not built by modgap"):
+            store.open(CORRECTIONS["center"], **more)
+    with duckdb.connect(tmp_path / "x.duckdb") as connection:
+        assert connection.execute("FROM modgap").fetchall() == [(42,)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 900, None])
+def test_what_is_no_file_of_duckdb_is_refused_in_a_sentence(tmp_path, content):
+    pytest.importorskip("duckdb", reason="duckdb is not installed")
+    path = tmp_path / "x.duckdb"
+    path.mkdir() if content is None else path.write_bytes(content)
+    for create in (False, True):
+        with pytest.raises(InputValueError, match=r"x\.duckdb (cannot be|is a folder)") as it:
+            open_index(f"duckdb:{path}", CORRECTIONS["center"], create=create)
+        assert "\n" not in str(it.value)
+    if content is not None:
+        assert path.read_bytes() == content
 
 
 def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):
@@ -466,6 +545,7 @@ def test_an_option_the_database_does_not_know_is_refused(tmp_path):
         ("postgresql://localhost/x", "psycopg", "pgvector"),
         ("qdrant:x", "qdrant_client", "qdrant"),
         ("milvus:x.db", "pymilvus", "milvus"),
+        ("duckdb:x.db", "duckdb", "duckdb"),
     ],
 )
 def test_a_missing_library_names_its_extra(monkeypatch, address, library, extra):

@@ -99,6 +99,26 @@ def test_the_command_line_asks_for_trust_and_says_so_in_the_next_command(store, 
     assert "--modality text --trust" in said
 
 
+def test_a_file_of_duckdb_reads_no_other_file(tmp_path):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    store = make_store("duckdb", tmp_path)
+    with open_index(store.address, CORRECTION, create=True) as index:
+        index.write(X, "image")
+    secret = tmp_path / "secret.csv"
+    secret.write_text("id,modality\n7,image\n")
+    with open_index(store.address, CORRECTION) as index:
+        index.search(Y[:1], "text", 1)
+        with pytest.raises(duckdb.PermissionException, match="disabled by configuration"):
+            index._connection.execute(f"FROM '{secret}'")
+    with duckdb.connect(store.address.removeprefix("duckdb:")) as planted:
+        (note,) = planted.execute("SELECT comment FROM duckdb_tables()").fetchone()
+        planted.execute("ALTER TABLE modgap RENAME TO other")
+        planted.execute(f"CREATE VIEW modgap AS SELECT *, NULL AS embedding FROM '{secret}'")
+        planted.execute(f"COMMENT ON VIEW modgap IS '{note}'")
+    with pytest.raises(InputValueError, match="There is no index"):
+        open_index(store.address, CORRECTION)
+
+
 def test_a_lance_table_that_brings_models_along_is_refused(tmp_path):
     lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
     path = tmp_path / "x.lance"

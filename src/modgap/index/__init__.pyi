@@ -1,6 +1,7 @@
 from .addresses import open_index
 from .base import RowMonitor, VectorIndex
 from .documents import open_documents
+from .duckdb_index import DuckdbIndex
 from .faiss_index import FaissIndex
 from .graph_recall import LowRecallWarning
 from .lance import LanceIndex
@@ -13,6 +14,7 @@ from .quantised import QuantisedIndex
 from .recall import IndexEvaluation, evaluate_index
 
 __all__ = [
+    "DuckdbIndex",
     "FaissIndex",
     "IndexEvaluation",
     "LanceIndex",

@@ -23,6 +23,7 @@ _CLASSES = {
     "postgresql": "PgvectorIndex",
     "qdrant": "QdrantIndex",
     "milvus": "MilvusIndex",
+    "duckdb": "DuckdbIndex",
 }
 
 _SERVER = re.compile(
@@ -46,8 +47,8 @@ def open_index(
     ----------
     address : str or path
         A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
-        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…. No secret of it is
-        repeated in errors.
+        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://… or duckdb:FILE. No secret
+        of it is repeated in errors.
     correction : Correction, path, or several
         What documents and queries are mapped with; the index remembers it and refuses another.
         Several serve different queries, as those of a folder or of `load_corrections` do: a
@@ -91,14 +92,16 @@ def _parse(address: str) -> tuple[str, str]:
     """
     if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
+    if found := re.fullmatch(r"(duckdb):(?!//)(.+)", address, flags=re.DOTALL):
+        return found[1], found[2]
     if is_postgres(address):
         return "postgresql", address
     kind = Path(address).suffix
     if kind not in _CLASSES or "://" in address or "\0" in address:
         raise InputValueError(
             "An index is a file that ends in .faiss or .index, a folder that ends in .lance, "
-            "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db or milvus+http://…; "
-            f"got {without_secrets(address)!r}."
+            "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://… or "
+            f"duckdb:FILE; got {without_secrets(address)!r}."
         )
     return kind, address
 
