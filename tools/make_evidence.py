@@ -2,7 +2,8 @@
 
     python tools/make_evidence.py
 
-evidence-before.json has the verdicts of the version that judged by one seed and one word.
+evidence-before.json has two verdicts of each entry: of the version that judged by one seed and in
+one word, and of the one that ran one reading of each paper and knew no premises.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from modgap.reproduce.record import recorded
 from modgap.reproduce.registry import papers
 
 HERE = Path(__file__).parent
-VERDICTS = ("entry", "before", "now", "seeds", "decided by", "flips", "what changed, and why")
+VERDICTS = (
+    "entry", "claim", "first", "before", "now", "by reading of the paper", "premises", "seeds",
+    "decided by", "flips", "what changed, and why",
+)  # fmt: skip
 PAGE, BEFORE = HERE.parent / "docs" / "evidence" / "claims.md", HERE / "evidence-before.json"
 
 
@@ -27,15 +31,18 @@ def rows() -> list[tuple[str, ...]]:
     return [
         (
             key,
-            before[key],
+            entry.claim,
+            *before[key],
             found[key].words,
+            found[key].readings,
+            "; ".join(found[key].premises),
             str(found[key].seeds) if found[key].seeds > 1 else "",
             found[key].decided_by,
             "; ".join(found[key].flips),
             one_line(paper.declared[key.partition("/")[2]].get("changed", "")),
         )
         for paper in papers()
-        for key in paper.entries
+        for key, entry in paper.entries.items()
     ]
 
 

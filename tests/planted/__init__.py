@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 Pairs = Callable[[np.ndarray, np.ndarray], Any]
-PAIRED = ("clip", "clip_random", "videoclip", "videoclip_random", "unsplash-clip-b32", "digits")
+SYSTEMS = ("clip", "videoclip", "convirt", "clasp")
+PAIRED = (*SYSTEMS, *(f"{name}_random" for name in SYSTEMS), "unsplash-clip-b32", "digits")
 
 
 @dataclass(frozen=True)

@@ -241,8 +241,13 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
             ("Every step nearer",),
         ),
     ),
-    "fig8": (Plant(BEYOND, ("ImageNet: closing", "CLIP: widening")),),
-    "fig9": (Plant(BEYOND_AND_DENSE, ("ImageNet: closing", "CLIP: widening")),),
+    "fig8": (Plant(BEYOND, ("ImageNet: each step", "ESC-50: each step")),),
+    "fig9": (
+        Plant(BEYOND_AND_DENSE, ("ImageNet: closing", "CLIP: widening")),
+        # Larger than half a step, so that a level at 0 does not take them all.
+        Plant(everywhere(partial(beyond_the_mean, dims=100)), ("ImageNet: closing",)),
+        Plant(everywhere(partial(beyond_the_mean, spread=0.02, dims=300)), ("ESC-50: widening",)),
+    ),
     "fig10": (
         Plant(TWINS, ("ImageNet: among all classes closing costs",)),
         Plant(NO_GAP, ("ImageNet: among four", "ImageNet: it rises")),

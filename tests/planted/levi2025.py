@@ -11,7 +11,8 @@ import numpy as np
 from scipy.stats import norm
 
 from modgap.measures import conformity
-from modgap.reproduce.levi2025.row_sets import _digits, extremeness
+from modgap.reproduce.flickr8k.results import CONCEPTS, Runs
+from modgap.reproduce.levi2025.row_sets import extremeness
 from modgap.reproduce.levi2025.scans import total_variation
 from planted import Plant
 
@@ -253,6 +254,37 @@ def mean_on_the_other_side(_):
     return both(rows)
 
 
+def classes_apart(rows, labels):
+    """Each class in a place of its own."""
+    return np.eye(1001)[labels] + generator().standard_normal((len(rows), 1001)) / 1000
+
+
+def classes_mixed(rows, labels):
+    """Rows that have nothing to do with their class."""
+    return generator().permutation(rows)
+
+
+def in_images(change, *fails):
+    """A plant in labelled images; ``change`` is given rows and labels."""
+
+    def planted(name, value):
+        if name != "rows":
+            return value
+        rows = change(value.sides["image"], value.labels)
+        return dataclasses.replace(value, sides={"image": rows})
+
+    return Plant(planted, fails)
+
+
+def frequent_is_unusual(name, value):
+    """Rows of frequent words that are the least common."""
+    if name != "runs":
+        return value
+    (found,) = value.of(CONCEPTS)
+    rank = {"correlation": -0.3, "low": -0.4, "high": -0.2}
+    return Runs({**value.runs, CONCEPTS: [found | {"photos": rank, "captions": rank}]})
+
+
 def middles_are_unusual(_):
     """A tenth of the rows lies at the mean, nearer than anything between two of the others."""
     rng = generator()
@@ -263,27 +295,21 @@ def middles_are_unusual(_):
     return both(rows)
 
 
-def scans_for_images(name, value):
-    """The scans in place of other images: around the mean, an end leads by less there."""
-    if name != "rows":
-        return value
-    scans = _digits("all")
-    return dataclasses.replace(value, sides={"image": scans.X}, labels=scans.labels)
-
-
 KEPT = (
-    in_rows(centred, "At θ = 0.5, more often"),
-    Plant(scans_for_images, ("At θ = 0.25 the first end leads",)),
+    in_images(classes_apart, "With SLERP the nearest other row"),
+    in_images(classes_mixed, "With vSLERP it shows"),
 )
+THEMES = Plant(frequent_is_unusual, ("Of Flickr8k's photos",))
 
 PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig1": (
         in_scans(lambda scans: (scans.X, scans.X), "The modalities are linearly separable"),
         in_scans(
             lambda scans: tuple(A - 0.9 * A.mean(axis=0) for A in (scans.X, scans.Y)),
-            "The image rows sit off",
-            "The text rows sit off",
+            "The image rows sit as far",
+            "The text rows sit as far",
         ),
+        THEMES,
         in_scans(rare_is_central, "The more unusual a scan"),
     ),
     "fig2": (in_rows(hardly_apart, MOST_TELLING), TELLING),
@@ -306,6 +332,7 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig8": (
         in_scans(unlike_is_central, "Scans of high conformity are more like"),
         in_scans(rare_is_central, "Scans of low conformity"),
+        THEMES,
     ),
     "fig9": (
         in_rows(lengths_that_differ, "The cosine to the mean goes"),
@@ -326,7 +353,7 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig17": TELLING_AND_TAGS,
     "fig18": (*OFFSETS, *SHELLS, *TILTED),
     "fig19": (in_scans(busy_is_central, "Scans of high conformity are simpler"),),
-    "fig20": (in_scans(rows_of_others, "Conformity goes with"),),
+    "fig20": (in_scans(rows_of_others, "Conformity rises with", "Conformity falls with"),),
     "fig21": (in_rows(better_at_the_origin("text"), *LOSS, *MATCH, GOOD),),
     "fig22": (in_rows(better_at_the_origin("image"), *LOSS, *MATCH),),
     "fig23": KEPT,

@@ -104,6 +104,19 @@ def rising_gap(recipe: str, found: dict[str, float]) -> dict[str, float]:
     return {GAP: 2.0 - found[GAP], WHOLE_GAP: -found[WHOLE_GAP]}
 
 
+def turned_around(runs: Runs) -> Runs:
+    """The order of the gaps turned around, with every seed."""
+    return Runs(
+        {
+            recipe: [
+                run | {"metrics": {GAP: {"baseline": 0.0, "HS 1": 1.0}.get(recipe, 0.5)}}
+                for run in found
+            ]
+            for recipe, found in runs.runs.items()
+        }
+    )
+
+
 def in_step(*signs: tuple[str, str, int]) -> Metrics:
     """Scores that follow a metric, up or down."""
     return lambda _, found: {score: 50 + sign * found[of] for score, of, sign in signs}
@@ -158,6 +171,7 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
             metrics(gaps(baseline=0.05, **{"HS 0.01": 0.1, "HS 0.1": 0.15, "HS 1": 0.2})),
             ("The gap falls from", "Swapping whole rows", "hard swap of rows"),
         ),
+        Plant(only(**{"digit swaps": turned_around}), ("On the digits, too", "On the digits it")),
     ),
 }
 # Entries that take more than a second or two, which are tried with the long tests.

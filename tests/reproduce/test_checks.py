@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modgap.reproduce import Entry, Outcome, Setting
-from modgap.reproduce.checks import above, below, check, finding_of, pooled_check
+from modgap.reproduce.checks import (
+    above,
+    below,
+    by_reading,
+    check,
+    finding_of,
+    pooled_check,
+    read_as,
+    resting_on,
+)
 from modgap.reproduce.run import pooled, run_seeds
 from modgap.reproduce.statistics import Interval
 
@@ -126,3 +135,61 @@ def test_what_a_check_reads_can_be_planted() -> None:
     assert Setting().read("rows", 1) == 1
     assert Setting(planted=plant).read("rows", 1) == 2
     assert seen == ["rows"]
+
+
+SO, NOT_SO = check("So.", True), check("Not so.", False)
+UNSURE = above("It is.", Interval(0.1, -1.0, 1.0), 0.0)
+
+
+def readings(*findings):
+    """A statement for each reading, which came out so."""
+    return [one for k, found in enumerate(findings) for one in read_as(f"reading {k}", [found])]
+
+
+@pytest.mark.parametrize(
+    ("checks", "finding"),
+    [
+        (readings(SO, SO), "holds"),
+        (readings(NOT_SO, NOT_SO), "fails"),
+        (readings(SO, NOT_SO), "depends on the reading"),
+        (readings(SO, NOT_SO, UNSURE), "depends on the reading"),
+        (readings(SO, UNSURE), "too small to say"),
+        (readings(NOT_SO, UNSURE), "too small to say"),
+        ([NOT_SO, *readings(SO, NOT_SO)], "fails"),  # what fails in every reading fails
+        ([UNSURE, *readings(SO, NOT_SO)], "too small to say"),
+    ],
+)
+def test_a_claim_depends_on_the_reading_where_it_holds_in_one_and_fails_in_another(checks, finding):
+    assert Outcome({}, checks).finding == finding
+    assert Outcome({}, checks[::-1]).finding == finding
+
+
+def test_each_reading_has_the_statements_that_all_share() -> None:
+    found = by_reading([UNSURE, *readings(SO, NOT_SO)])
+    assert found == {"reading 0": "too small to say", "reading 1": "fails"}
+
+
+def premise(found):
+    return above("It starts there.", found, 0.0, about="premise")
+
+
+@pytest.mark.parametrize("claim", [SO, NOT_SO])
+def test_a_claim_whose_premise_is_not_met_is_not_put_to_the_test(claim) -> None:
+    met, unmet = premise(1.0), premise(-1.0)
+    assert Outcome({}, resting_on(unmet, [claim])).finding == "premise not met"
+    assert Outcome({}, resting_on(met, [claim])).finding == claim.finding
+    assert Outcome({}, resting_on(premise(Interval(0, -1, 1)), [claim])).finding == UNSURE.finding
+    # What rests on nothing decides before it.
+    assert Outcome({}, [NOT_SO, *resting_on(unmet, [claim])]).finding == "fails"
+    assert Outcome({}, [SO, *resting_on(unmet, [claim])]).finding == "premise not met"
+
+
+def test_a_premise_over_seeds_is_one_and_the_statements_still_rest_on_it() -> None:
+    runs = [Outcome({}, resting_on(premise(v), [check("So.", True)])) for v in (-1.0, -1.1, -0.9)]
+    assert pooled(runs).finding == "premise not met"
+    assert [each.premise for each in pooled(runs).checks] == ["", "It starts there."]
+
+
+def test_a_premise_alone_is_no_claim() -> None:
+    arithmetic = check("The sum is right.", True, about="consistency")
+    assert Outcome({}, [premise(-1.0), arithmetic]).finding == "holds"

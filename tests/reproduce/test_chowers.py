@@ -55,11 +55,13 @@ def test_the_two_readings_of_algorithm_1_come_out_differently(task):
 def test_the_gap_of_trained_models_is_no_more_orthogonal_than_random_directions():
     for name in ("CLIP", "VideoCLIP", "Unsplash"):
         for side in ("images", "texts"):
-            assert found("fig13", f"{name} {side}") == "fails"
+            said = f"{name} {side}: the mean absolute cosine to the gap is below"
+            assert found("fig13", f"{said} 0.1") == "holds"
+            assert found("fig13", f"{said} that") == "fails"
     measured = published_outcome("chowers2026/fig13").measured
     for side in ("images", "texts"):
         # In 64 dimensions: √(2/(π·64)) = 0.0997.
-        chance = measured[f"the same to random directions, digits {side}"]
+        chance = measured[f"mean absolute cosine to random directions, digits {side}"]
         assert chance == pytest.approx((2 / np.pi / 64) ** 0.5, rel=0.02)
         assert measured[f"mean absolute cosine, digits {side}"] < chance / 5
 

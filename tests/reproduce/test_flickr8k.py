@@ -32,10 +32,12 @@ from modgap.reproduce.flickr8k.methods import (
 )
 from modgap.reproduce.flickr8k.plan import in_words, plan
 from modgap.reproduce.flickr8k.results import (
+    CONCEPTS,
     CONES,
     FIRST,
     FROM_SCRATCH,
     PRETRAINED,
+    WEIGHTS,
     Runs,
     mean_and_deviation,
     read_runs,
@@ -147,7 +149,7 @@ SHIPPED = {PRESET: FROM_SCRATCH, PRETRAINED_PRESET: PRETRAINED}
 def test_the_results_are_those_of_the_recipes(preset) -> None:
     runs = read_runs(SHIPPED[preset])
     recipes = {**recipes_of(preset), **{recipe.name: recipe for recipe in closures_of(preset)}}
-    of_all_seeds = {FIRST} if preset == PRESET else {CONES}
+    of_all_seeds = {FIRST} if preset == PRESET else {CONES, CONCEPTS, WEIGHTS}
     assert set(runs.runs) == {*recipes, *of_all_seeds}
     for name in recipes:
         seeds = [run["seed"] for run in runs.of(name)]
@@ -361,10 +363,14 @@ def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
     if minutes == "0.001":
         assert "no time for baseline-0, and 3 more are left" in told
         return
-    assert "5 runs in" in told
+    assert "7 runs in" in told
     found = read_runs(runs / "results.json").runs
     assert [run["seed"] for run in found[BASELINE]] == [0, 3]
     assert found[CONES][0]["models"] == 2  # of both seeds together
+    assert set(found[CONCEPTS][0]) == {"recipe", "photos", "captions"}
+    # As many for every dimension of the projections, which start from nothing.
+    projections = found[WEIGHTS][0]["projections by dimension"]
+    assert len({n / int(d) for d, n in projections.items()}) == 1
     # The rows of the baseline stay, ids and float16 vectors; weights do not.
     assert {path.suffix for path in runs.iterdir()} == {".json", ".safetensors"}
     assert (runs / "baseline.safetensors").exists()

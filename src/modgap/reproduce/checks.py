@@ -3,11 +3,14 @@
 A statement about a number has a bound, and its finding is read from an interval: it holds where the
 interval is beyond the bound, fails where it is on the other side, and is too small to say where it
 covers the bound. Without an interval of its own a number gets one from the seeds it was drawn with.
+
+Where a paper can be read in several ways, a statement belongs to one reading; where a claim starts
+from something that is not so here, the statement rests on a premise, which is a check of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,10 +19,11 @@ import numpy as np
 from modgap.core.results import Result
 from modgap.reproduce.statistics import Interval, mean_interval
 
-Finding = Literal["holds", "fails", "too small to say"]
+Finding = Literal["holds", "fails", "too small to say", "depends on the reading", "premise not met"]
 # "claim": of the paper, put to the test. "paper": a finding about the numbers it prints.
 # "consistency": a definition, or arithmetic, that must hold if nothing is wrong.
-About = Literal["claim", "paper", "consistency"]
+# "premise": what a claim starts from; where it is not met, the claim is not put to the test.
+About = Literal["claim", "paper", "consistency", "premise"]
 Side = Literal["above", "below"]
 
 
@@ -28,7 +32,8 @@ class Check(Result):
     """A statement, what would be seen if it did not hold, and how it came out.
 
     ``value`` is what the statement is about, with its 95 % interval, if it has one, and the bound
-    that it must be ``side`` of.
+    that it must be ``side`` of. ``reading`` says which reading of the paper the statement is of,
+    empty where all have it. ``premise`` is the statement of the premise that it rests on.
     """
 
     statement: str
@@ -40,6 +45,8 @@ class Check(Result):
     high: float | None = None
     bound: float | None = None
     side: Side | None = None
+    reading: str = ""
+    premise: str = ""
 
     @property
     def holds(self) -> bool:
@@ -113,12 +120,60 @@ def pooled_check(checks: Sequence[Check]) -> Check:
     return _beyond(first, found, bound)
 
 
+def read_as(reading: str, checks: Iterable[Check]) -> list[Check]:
+    """The same statements as those of one reading of the paper."""
+    return [replace(each, reading=reading) for each in checks]
+
+
+def resting_on(premise: Check, checks: Iterable[Check]) -> list[Check]:
+    """A premise, and the statements of the claim that rest on it, among others."""
+    resting = (
+        replace(each, premise=premise.statement) if each.about == "claim" else each
+        for each in checks
+    )
+    return [premise, *resting]
+
+
+def as_counted(checks: Sequence[Check]) -> list[Check]:
+    """The same checks as they count: what rests on a premise that is not met says nothing."""
+    premises = {each.statement: each.finding for each in checks if each.about == "premise"}
+    unmet: dict[str, Finding] = {
+        "fails": "premise not met", "too small to say": "too small to say"
+    }  # fmt: skip
+    return [
+        replace(each, finding=unmet.get(premises.get(each.premise, ""), each.finding))
+        for each in checks
+    ]
+
+
+# Of statements that must all hold: one that fails decides, then one that was not put to the test.
+_DECIDES: tuple[Finding, ...] = ("fails", "premise not met", "too small to say", "holds")
+
+
 def finding_of(checks: Sequence[Check]) -> Finding:
-    """Of several statements that must all hold: one that fails decides, then one not sure."""
-    findings = [each.finding for each in checks]
-    if "fails" in findings:
-        return "fails"
-    return "too small to say" if "too small to say" in findings else "holds"
+    """Of the statements of a claim that must all hold, in every reading of the paper.
+
+    Where they hold in one reading and fail in another, it depends on the reading.
+    """
+    found = set(by_reading(checks).values())
+    if {"holds", "fails"} <= found:
+        return "depends on the reading"
+    # Several others: not sure in some reading, so not sure at all.
+    return found.pop() if len(found) == 1 else _first(found - {"fails"})
+
+
+def by_reading(checks: Sequence[Check]) -> dict[str, Finding]:
+    """The finding in each reading of the paper; under the empty name where there is but one."""
+    readings = dict.fromkeys(each.reading for each in checks if each.reading) or {"": None}
+    return {one: _of_all([c for c in checks if c.reading in ("", one)]) for one in readings}
+
+
+def _of_all(checks: Sequence[Check]) -> Finding:
+    return _first({each.finding for each in checks} or {"holds"})
+
+
+def _first(findings: set[Finding]) -> Finding:
+    return next(finding for finding in _DECIDES if finding in findings)
 
 
 def _beyond(asked: Check, found: float | Interval, bound: float) -> Check:

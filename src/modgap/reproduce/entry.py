@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from modgap.core.results import Result
-from modgap.reproduce.checks import Check, Finding, check, finding_of
+from modgap.reproduce.checks import Check, Finding, as_counted, check, finding_of
 from modgap.reproduce.setting import Setting, not_at_hand
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class Outcome(Result):
     @property
     def finding(self) -> Finding:
         """Of all statements of the claim; where it makes none, of those that must hold anyway."""
-        claims = [check for check in self.checks if check.about == "claim"]
-        return finding_of(claims or [c for c in self.checks if c.about == "consistency"])
+        checks = as_counted(self.checks)
+        claims = [check for check in checks if check.about == "claim"]
+        return finding_of(claims or [c for c in checks if c.about == "consistency"])
 
     @property
     def holds(self) -> bool:

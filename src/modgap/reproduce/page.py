@@ -9,6 +9,7 @@ from pathlib import Path
 from modgap._version import __version__
 from modgap.core.files import write_text
 from modgap.core.results import SCHEMA, to_json
+from modgap.reproduce.checks import as_counted
 from modgap.reproduce.entry import Number
 from modgap.reproduce.paper import Paper, one_line
 from modgap.reproduce.record import Recorded, changes, recorded
@@ -19,6 +20,7 @@ from modgap.reproduce.wording import (
     check_line,
     counts_line,
     missing_groups,
+    readings_words,
     value_words,
 )
 
@@ -105,11 +107,14 @@ class Page:
                 title: [
                     f"{r.key}: {check_line(c)}"
                     for r in reports
-                    for c in r.checks
+                    for c in as_counted(r.checks)
                     if c.about == about and (not c.holds or about == "paper")
                 ]
                 for about, title in _LISTED.items()
             },
+            "By the reading of the paper": [
+                f"{r.key}: {said}" for r in reports if (said := readings_words(r.checks))
+            ],
             "Own settings": [
                 f"{r.key}: {r.on}" for r in reports if r.on and r.evidence == "own settings"
             ],
@@ -145,12 +150,14 @@ others as safetensors (ImageNet, ESC-50, Unsplash); without them the digits stan
 A verdict has two parts. The kind of evidence: *as printed* (the paper's data and settings), *own
 settings* (its experiment with settings that it does not print or that differ, named below), *other
 data* (named below), or *consistency only* (definitions, and arithmetic on printed numbers). And the
-finding: the claim holds, fails, or the data is too small to say. What is drawn is drawn with ten
-seeds, and intervals are of 95 %."""
+finding: the claim holds, fails, or the data is too small to say; or it depends on how the paper is
+read, where every reading is run; or a premise of the claim is not met here, and the claim is not
+put to the test. What is drawn is drawn with ten seeds, and intervals are of 95 %."""
 
 # Where checks of each kind are listed.
 _LISTED = {
     "claim": "Statements that did not hold, or are too small to say",
+    "premise": "Premises that are not met",
     "paper": "Findings about the printed numbers",
     "consistency": "Consistency that failed",
 }

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 # Sentences that entries of several papers share.
 SENTENCES = Path(__file__).with_name("sentences.toml")
 # What a paper's file declares beside its entries.
-_NO_ENTRY = ("title", "sentences", "claims", "printed", "consistency", "panels")
+_NO_ENTRY = ("title", "sentences", "claims", "premises", "printed", "consistency", "panels")
 # Where it declares what checks state → what they are about.
 ABOUT: Mapping[str, About] = {
     "claims": "claim",
+    "premises": "premise",
     "printed": "paper",
     "consistency": "consistency",
 }

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from modgap.core.files import write_text
 from modgap.core.results import to_json
-from modgap.reproduce.entry import Check, Entry, Outcome
+from modgap.reproduce.checks import Check, as_counted
+from modgap.reproduce.entry import Entry, Outcome
 from modgap.reproduce.registry import select
 from modgap.reproduce.report import EntryReport, verdict_words
 from modgap.reproduce.setting import YOUR_ROWS, Setting
-from modgap.reproduce.wording import number_words
+from modgap.reproduce.wording import check_line, number_words, readings_words
 
 RECORD = Path(__file__).with_name("recorded.json")
 # Seeds that a verdict is made with, and again.
@@ -26,7 +27,9 @@ class Recorded:
 
     ``seeds`` is how many it was drawn with. ``flips`` are the statements that came out differently
     with as many others, which makes the finding too small to say. ``decided_by`` is the statement
-    that decides, with its number and interval, if it has one. ``data`` names what was at hand.
+    that decides, with its number and interval, if it has one. ``readings`` says what each reading
+    of the paper finds, where it has several, and ``premises`` how those came out that claims rest
+    on. ``data`` names what was at hand.
     """
 
     evidence: str
@@ -34,6 +37,8 @@ class Recorded:
     seeds: int = 1
     flips: tuple[str, ...] = ()
     decided_by: str = ""
+    readings: str = ""
+    premises: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
 
     @property
@@ -47,8 +52,9 @@ def recorded(path: Path = RECORD) -> dict[str, Recorded]:
     if not path.exists():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))["entries"]
+    lists = ("flips", "premises", "data")
     return {
-        key: Recorded(**{**entry, "flips": tuple(entry["flips"]), "data": tuple(entry["data"])})
+        key: Recorded(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}})
         for key, entry in found.items()
     }
 
@@ -107,12 +113,27 @@ def verdict_of(report: EntryReport, again: EntryReport | None = None) -> Recorde
     )
     finding = Outcome({}, steady).finding if report.ran else None
     decided_by = _decisive(steady, finding)
-    return Recorded(report.evidence, finding, len(report.seeds), flips, decided_by, report.data)
+    return Recorded(
+        report.evidence,
+        finding,
+        len(report.seeds),
+        flips,
+        decided_by,
+        readings_words(steady),
+        tuple(check_line(each) for each in steady if each.about == "premise"),
+        report.data,
+    )
 
 
 def _decisive(checks: Sequence[Check], finding: str | None) -> str:
-    """The first statement of the claim that came out as the whole did, one with a number first."""
-    ours = [check for check in checks if check.about == "claim" and check.finding == finding]
+    """The first statement of the claim that came out as the whole did, one with a number first.
+
+    Where a premise is not met, that premise; where it depends on the reading, what fails.
+    """
+    about, came = ("premise" if finding == "premise not met" else "claim"), finding
+    if finding in ("premise not met", "depends on the reading"):
+        came = "fails"
+    ours = [each for each in as_counted(checks) if each.about == about and each.finding == came]
     found = sorted(ours, key=lambda check: check.value is None)[:1]
     return " ".join(
         f"{check.statement}{'' if check.value is None else f' {number_words(check)}'}"

@@ -169,6 +169,12 @@ class Setting:
             )
         return self.read("runs", read_runs(self.trained or PRETRAINED))
 
+    def digit_swaps(self) -> Runs:
+        """The towers of the digits, with rows swapped at several shares of the steps."""
+        from modgap.reproduce.flickr8k.results import DIGIT_SWAPS, read_runs
+
+        return self.read("digit swaps", read_runs(DIGIT_SWAPS))
+
     def runs_from_scratch(self) -> Runs:
         """The same from random weights: your own, if they hold the first steps of such."""
         from modgap.reproduce.flickr8k.results import FIRST, FROM_SCRATCH, read_runs

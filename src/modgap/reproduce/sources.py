@@ -15,7 +15,10 @@ from modgap.reproduce.setting import NO_PAIRS, YOUR_CLASSES, YOUR_ROWS, NotAtHan
 CLIP_TEMPERATURE = 0.01
 # Of the digits that come with modgap; nothing else is there without a download.
 DIGITS = "digits"
+# The authors' systems by the names of their files, those of pictures with captions first.
 _SYSTEMS = {"CLIP": "clip", "VideoCLIP": "videoclip"}
+_EVERY_SYSTEM = _SYSTEMS | {"ConVIRT": "convirt", "CLASP": "clasp"}
+_RANDOM = "{}, random weights"
 NO_CLASSES = (
     "Zero-shot classification needs classes: give images in a folder for each class, or a table "
     "with a column label, with --data."
@@ -65,6 +68,14 @@ def pairs(setting: Setting, *, raw: bool = False) -> tuple[Pairs, ...]:
         return (Pairs(YOUR_ROWS, X, Y, own.temperature or CLIP_TEMPERATURE, raw),)
     known = [] if raw else [_published(setting, name) for name in (*_SYSTEMS, "Unsplash")]
     return (*(each for each in known if each is not None), digit_pairs(setting, raw=raw))
+
+
+def systems(setting: Setting) -> tuple[Pairs, ...]:
+    """The authors' four systems at hand, trained, then the same with random weights."""
+    names = {name: name for name in _EVERY_SYSTEM}
+    names |= {_RANDOM.format(name): name for name in _EVERY_SYSTEM}
+    found = [_published(setting, shown) for shown in names]
+    return tuple(each for each in found if each is not None)
 
 
 def judged(found: Sequence[Source], names: Collection[str] | None = None) -> list[Source]:
@@ -118,7 +129,9 @@ def _published(setting: Setting, name: str) -> Pairs | None:
     if name == "Unsplash":
         held = setting.tensors("unsplash-clip-b32")
         return None if held is None else Pairs(name, held["image"], held["text"])
+    system, _, untrained = name.partition(",")
+    file = _EVERY_SYSTEM[system] + ("_random" if untrained else "")
     try:
-        return Pairs(name, *setting.arrays(_SYSTEMS[name]))
+        return Pairs(name, *setting.arrays(file))
     except NotAtHand:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from modgap.reproduce.entry import Check, Number
+from modgap.reproduce.checks import Check, as_counted, by_reading
+from modgap.reproduce.entry import Number
 from modgap.reproduce.report import EntryReport
 
 # What an entry needs, in words.
@@ -17,7 +18,9 @@ NEEDS = {
     "model": "a trained model",
 }
 _KINDS = ("as printed", "own settings", "other data")
-_FINDINGS = ("holds", "fails", "too small to say")
+_FINDINGS = (
+    "holds", "fails", "depends on the reading", "premise not met", "too small to say"
+)  # fmt: skip
 _ORDER = (
     *(f"{kind}: {finding}" for kind in _KINDS for finding in _FINDINGS),
     "consistency only",
@@ -25,8 +28,13 @@ _ORDER = (
     "missing",
     "failed",
 )
-_MARKS = {"holds": "✓", "fails": "✗", "too small to say": "?"}
-_HEADS = {"claim": "", "paper": "About the printed numbers: ", "consistency": "Consistency: "}
+_MARKS = {"holds": "✓", "fails": "✗", "too small to say": "?", "premise not met": "–"}
+_HEADS = {
+    "claim": "",
+    "paper": "About the printed numbers: ",
+    "consistency": "Consistency: ",
+    "premise": "Premise: ",
+}
 
 
 def value_words(value: Number) -> str:
@@ -55,9 +63,10 @@ def value_rows(report: EntryReport) -> list[tuple[str, str, str]]:
 
 def report_lines(report: EntryReport) -> list[str]:
     """What is to be said of one entry beside its values; the verdict comes last."""
-    lines = [check_line(check) for check in report.checks]
+    lines = [check_line(check) for check in as_counted(report.checks)]
     head = "Own settings" if report.evidence == "own settings" else "On other data"
     said = (
+        ("By reading", readings_words(report.checks)),
         (head, report.on),
         ("Note", report.note),
         *(("Slip in the paper", slip) for slip in report.slips),
@@ -79,8 +88,15 @@ def check_line(check: Check) -> str:
         line += f" {number_words(check)}"
     if check.finding != "holds" and check.otherwise:
         head = "Failed" if check.finding == "fails" else "If not"
-        line += f" {head}: {check.otherwise}"
+        unmet = check.finding == "premise not met"
+        line += " Its premise is not met." if unmet else f" {head}: {check.otherwise}"
     return line
+
+
+def readings_words(checks: Sequence[Check]) -> str:
+    """What is found in each reading of the paper; empty where it has but one."""
+    found = by_reading([check for check in as_counted(checks) if check.about == "claim"])
+    return "; ".join(f"{reading}: {finding}" for reading, finding in found.items() if reading)
 
 
 def number_words(check: Check) -> str:

@@ -16,6 +16,7 @@ from modgap.evaluation import Robustness, robustness
 from modgap.evaluation.noise import Gaussian, Noise, Quantiser
 from modgap.evaluation.robustness import nearest
 from modgap.evaluation.significance import GroupBootstrap
+from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.setting import YOUR_CLASSES, YOUR_ROWS, NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS, ClassedRows, Pairs, digit_pairs, pairs, zero_shots
 from modgap.reproduce.statistics import LEVEL, Interval
@@ -31,7 +32,7 @@ RESAMPLES = 400
 
 # What the names of data stand for.
 _DATA = {
-    "ImageNet": "CLIP ViT-B/32 on ImageNet",
+    "ImageNet": f"CLIP ViT-B/32 on ImageNet, {PAPER.sentences['views']}",
     "ESC-50": "LAION-CLAP on the sounds of ESC-50",
     "CLIP": "CLIP ViT-B/16 on MS-COCO",
     "VideoCLIP": "VideoCLIP",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modgap.reproduce.checks import Check
+from modgap.reproduce.checks import Check, resting_on
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import AMOUNTS
 from modgap.reproduce.chowers2026.rephrasing import fig10 as of_classes
@@ -41,9 +41,13 @@ def fig10(setting: Setting) -> Outcome:
         "accuracy under rephrasing when closed": float(found.rephrased[closed]),
         "p-value of that change": gain.p_value,
     }
+    cost = float(found.clean[as_it_is] - found.rephrased[as_it_is])
     checks: list[Check] = [
         PAPER.check("questions_clean_same", np.ptp(found.clean) == 0, name=NAME),
-        PAPER.above("questions_rise", gain.difference, name=NAME),
+        *resting_on(
+            PAPER.above("wording_costs", cost, name=NAME, choices="the answers"),
+            [PAPER.above("questions_rise", gain.difference, name=NAME)],
+        ),
     ]
     lines = {"clean": found.clean, "rephrased": found.rephrased}
     return Outcome(

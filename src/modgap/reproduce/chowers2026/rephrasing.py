@@ -12,7 +12,7 @@ from modgap.datasets import load_digits
 from modgap.datasets.digits import WORDINGS
 from modgap.evaluation.robustness import noise_correlation
 from modgap.evaluation.significance import compare
-from modgap.reproduce.checks import Check
+from modgap.reproduce.checks import Check, read_as, resting_on
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
 from modgap.reproduce.chowers2026.neighbour_tasks import (
@@ -65,16 +65,31 @@ def fig10(setting: Setting) -> Outcome:
         lines = {"clean": still.mean(axis=1), "rephrased": spoken.mean(axis=1)}
         if task.judged:
             measured["clean accuracy changed by closing"] = float(np.ptp(lines["clean"]))
+            cost = task.mean(still[AS_TRAINED] - spoken[AS_TRAINED])
             checks += [
                 PAPER.check("four_clean_same", np.ptp(lines["clean"]) == 0, name=task.name),
-                PAPER.above("four_rise", gain, name=task.name),
-                PAPER.above("same_four_rise", only, name=task.name),
+                *resting_on(
+                    PAPER.above("wording_costs", cost, name=task.name, choices="four classes"),
+                    [
+                        PAPER.above("four_rise", gain, name=task.name),
+                        PAPER.above("same_four_rise", only, name=task.name),
+                    ],
+                ),
             ]
+            as_trained = [
+                task.hits((0.0,), 0 * task.gap, rows)[0] * 1.0
+                for rows in (task.candidates, task.other)
+            ]
+            lost = task.mean(as_trained[0] - as_trained[1])
+            of_all = PAPER.above("wording_costs", lost, name=task.name, choices="all classes")
+            checks.append(of_all)
         every: dict[str, np.ndarray] = {}
         for words, threshold in READINGS.items():
             found, judged, swept = _all_classes(task, words, threshold)
             measured |= found
-            checks += judged if task.judged else []
+            if task.judged:
+                kept, *rise = judged
+                checks += read_as(words, [kept, *resting_on(of_all, rise)[1:]])
             every |= swept
         data[task.name] = {"four": lines, "all": every}
     return Outcome(

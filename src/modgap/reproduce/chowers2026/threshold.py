@@ -9,7 +9,7 @@ import numpy as np
 
 from modgap.corrections.correctors import Threshold
 from modgap.evaluation.noise import Noise
-from modgap.reproduce.checks import Check
+from modgap.reproduce.checks import Check, read_as
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     NeighbourTask,
@@ -102,7 +102,7 @@ def fig18(setting: Setting) -> Outcome:
             if task.judged:
                 losses.append(lost[CHOSEN])
                 gains.append(most)
-                checks += _trade(task, swept, words)
+                checks += read_as(words, _trade(task, swept, words))
             data[where] = {
                 "accuracy lost": lost,
                 "robustness gained": gain,
@@ -158,10 +158,11 @@ def fig19(setting: Setting) -> Outcome:
                 f"thresholds worth it, σ² = 0.01, {where}": _listed(there),
             }
             of, best = {"name": task.name, "words": words}, best_of_other_half(there, setting.seed)
-            checks += [
+            trade = [
                 PAPER.above("recall_gains_more", swept.asked.mean(worth[CHOSEN]), **of),
                 PAPER.above("recall_gains_more_somewhere", swept.asked.mean(best), **of),
             ]
+            checks += read_as(words, trade)
             data[where] = {
                 "recall@1 lost": swept.lost.mean(axis=1),
                 "robustness gained": swept.gain.mean(axis=1),

@@ -37,7 +37,7 @@ from modgap.reproduce.flickr8k.methods import (
     recipes_of,
 )
 from modgap.reproduce.flickr8k.plan import Planned, in_words, plan
-from modgap.reproduce.flickr8k.results import FIRST, cones
+from modgap.reproduce.flickr8k.results import FIRST, concepts, cones
 from modgap.reproduce.flickr8k.transfer import (
     FASHION,
     TransferTask,
@@ -63,8 +63,14 @@ def main() -> None:
         return
     train_all(given, runs, Budget(given.minutes, began))
     if given.gather:
-        if (found := cones(folder)) is not None:
-            write_text(folder / "cones.json", to_json(training.as_numbers(found)) + "\n")
+        beside = {
+            "cones": cones(folder),
+            "concepts": concepts(folder, given.data),
+            "weights": training.count_weights(given.preset),
+        }
+        for name, found in beside.items():
+            if found is not None:
+                write_text(folder / f"{name}.json", to_json(training.as_numbers(found)) + "\n")
         print(gather(folder, folder / "results.json"))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,25 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputValueError
+from modgap.measures import concept_conformity
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.cone_initialisations import compare_cones
 
 # What comes with modgap: trained from random weights, and on pretrained towers.
 FROM_SCRATCH = Path(__file__).with_name("from_scratch.json")
 PRETRAINED = Path(__file__).with_name("pretrained.json")
+DIGIT_SWAPS = Path(__file__).with_name("digit_swaps.json")
 FIRST = "first steps"
+# Shares of the steps at which whole rows are swapped.
+ROW_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 # The gap of 512 random pairs, as Yaras et al. measure it, and that of all held-out rows.
 GAP, WHOLE_GAP = "pairs_gap_distance", "gap_distance"
+
+
+def rows_swapped(share: float) -> str:
+    """The recipe that swaps whole rows at a share of the steps."""
+    return f"hard swap of rows, {share:g}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,15 @@ class Runs:
         if not seeds:
             raise InputValueError(f"{recipe!r} and {reference!r} have no seed in common.")
         return mean_interval([here[seed] - there[seed] for seed in seeds])
+
+    def share_warmer(self, recipe: str, reference: str) -> Interval:
+        """For which share of the training a recipe is warmer than another, seed by seed."""
+        here, there = (
+            {run["seed"]: np.array(run["course"]["temperature"]) for run in self.of(each)}
+            for each in (recipe, reference)
+        )
+        seeds = sorted(here.keys() & there.keys())
+        return mean_interval([float(np.mean(here[seed] > there[seed])) for seed in seeds])
 
     def values(self, recipe: str, name: str) -> list[float]:
         """A metric at the end of training, seed by seed."""
@@ -132,3 +151,43 @@ def cones(folder: Path) -> dict[str, Any] | None:
         "neighbours": found.neighbours,
         "between": found.between,
     }
+
+
+# How many weights the pretrained towers bring, and how many a projection adds.
+WEIGHTS = "weights"
+CONCEPTS = "concepts of the baseline"
+
+
+def concepts(folder: Path, data: Path) -> dict[str, Any] | None:
+    """Whether photos and captions of frequent words lie nearer the mean, under the baseline.
+
+    Words are those of the held-out captions, without function words; a photo has those of its five.
+    """
+    import pyarrow.parquet as pq
+
+    from modgap.io import open_pair
+
+    file = folder / "baseline.safetensors"
+    if not file.exists():
+        return None
+    table = pq.read_table(data, columns=["captions"], filters=[("split", "==", "test")])
+    words = [[content_words(said) for said in of] for of in table["captions"].to_pylist()]
+    pair = open_pair(file)
+    sides = {
+        "photos": (pair.x, [sorted(set().union(*of)) for of in words]),
+        "captions": (pair.y, [said for of in words for said in of]),
+    }
+    found = {
+        side: asdict(concept_conformity(np.asarray(rows.rows()), own))
+        for side, (rows, own) in sides.items()
+    }
+    return {"recipe": CONCEPTS, **found}
+
+
+def content_words(caption: str) -> list[str]:
+    """The words of a caption that are no function words, in lower case."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return [
+        word for word in re.findall("[a-z]{3,}", caption.lower()) if word not in ENGLISH_STOP_WORDS
+    ]

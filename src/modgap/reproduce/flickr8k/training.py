@@ -15,8 +15,14 @@ from torch.nn import functional as F
 
 from modgap.core.checks import InputValueError
 from modgap.measures import gap_distance
-from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, PRESET, Recipe
-from modgap.reproduce.flickr8k.results import FIRST
+from modgap.reproduce.flickr8k.methods import (
+    BASELINE,
+    BEFORE_FINE_TUNING,
+    PRESET,
+    PRETRAINED_PRESET,
+    Recipe,
+)
+from modgap.reproduce.flickr8k.results import FIRST, WEIGHTS
 from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.train import every, load_config, train
 from modgap.train.checkpoint import EMBEDDINGS, MODEL
@@ -26,7 +32,7 @@ from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loss import contrastive
 from modgap.train.start import make_model, tokenizer_of
-from modgap.train.towers.build import TwoTower
+from modgap.train.towers.build import TwoTower, make_two_tower
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
@@ -196,6 +202,21 @@ def first_steps(place: Place, data: Data, seed: int, rate: float) -> dict[str, A
             optimiser.step()
             optimiser.zero_grad()
     return {"gap": gaps, "width": widths}
+
+
+def count_weights(preset: str) -> dict[str, Any] | None:
+    """How many weights pretrained towers bring, and how many random projections are on top."""
+    if preset != PRETRAINED_PRESET:
+        return None
+    projections = {}
+    for dimension in (64, 128, 256, 512):
+        model = make_two_tower({"name": "pretrained", "dimension": dimension})
+        towers = [model.image.body, model.text.body]
+        pretrained = sum(p.numel() for tower in towers for p in tower.parameters())
+        projections[str(dimension)] = sum(p.numel() for p in model.parameters()) - pretrained
+    return {
+        "recipe": WEIGHTS, "pretrained": pretrained, "projections by dimension": projections
+    }  # fmt: skip
 
 
 def sample(data: Data, seed: int) -> Split:

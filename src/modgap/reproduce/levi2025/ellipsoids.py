@@ -8,9 +8,11 @@ from modgap.measures import estimated_conformity, linear_separability
 from modgap.reproduce.checks import Check
 from modgap.reproduce.drawing import some
 from modgap.reproduce.entry import Outcome
+from modgap.reproduce.flickr8k.results import CONCEPTS
 from modgap.reproduce.levi2025 import PAPER, resampled
 from modgap.reproduce.levi2025.geometry import (
     offsets,
+    relative_offset,
     tags,
     telling_features,
     thin_shells,
@@ -21,24 +23,47 @@ from modgap.reproduce.levi2025.row_sets import (
     RowSet,
     digits,
     extremeness,
+    given,
     joined,
     of_each,
     row_sets,
 )
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import falls, rank_correlation
+from modgap.reproduce.statistics import Interval, falls, rank_correlation
 from modgap.simulate.blur import thin_shell
 
 # Of a model as wide as that of figs 17 and 18.
 WIDE = ("VideoCLIP",)
+# Features of the paper's model.
+WIDTH = 512
 
 
 @PAPER.run("fig1")
 def fig1(setting: Setting) -> Outcome:
-    """What the sketch says, measured on the digits."""
+    """What the sketch says, measured on the digits, and on the themes of Flickr8k."""
     scans = digits(setting)
     rows = RowSet("digits", {"image": scans.X, "text": scans.Y}, seed=setting.seed)
-    return sketch(setting, rows, extremeness(scans.images), rows.sides, "scan")
+    seen = sketch(setting, rows, extremeness(scans.images), rows.sides, "scan")
+    return joined([seen, themes(setting, "photos", "captions")])
+
+
+def themes(setting: Setting, *sides: str) -> Outcome:
+    """Whether rows of frequent words lie nearer the mean, of models trained on Flickr8k."""
+    runs = setting.runs()
+    if CONCEPTS not in runs:
+        return Outcome({}, [])
+    (found,) = runs.of(CONCEPTS)
+    ranks = {
+        side: Interval(*(found[side][end] for end in ("correlation", "low", "high")))
+        for side in sides
+    }
+    return Outcome(
+        {
+            f"rank correlation of conformity and how frequent its words are, {side}": rank.value
+            for side, rank in ranks.items()
+        },
+        [PAPER.above("common_themes_near_mean", rank, side=side) for side, rank in ranks.items()],
+    )
 
 
 def sketch(
@@ -46,7 +71,8 @@ def sketch(
 ) -> Outcome:
     """What fig. 1 says of rows, and of how unusual the pictures behind some of them are."""
     told = linear_separability(rows.X, rows.Y, setting.seed).all_features
-    off = offsets(rows)
+    offset = {side: resampled.of_features(relative_offset, A) for side, A in rows.sides.items()}
+    printed = PAPER.declared["fig3"]["published"]
     to_mean = {side: estimated_conformity(A).values for side, A in of_pictures.items()}
     ranks = {
         side: resampled.drawn_rows(rank_correlation, values, rare)
@@ -54,7 +80,10 @@ def sketch(
     }
     checks: list[Check] = [
         PAPER.check("linearly_separable", told == 1),
-        *(each for each in off.checks if "off the origin" in each.statement),
+        *(
+            PAPER.above("off_as_printed", off, printed[f"offset of {side}"], side=side)
+            for side, off in offset.items()
+        ),
         *(
             PAPER.below("unusual_far_from_mean", rank, what=what, side=side)
             for side, rank in ranks.items()
@@ -63,7 +92,7 @@ def sketch(
     return Outcome(
         {
             "held-out accuracy of a linear classifier": told,
-            **{f"offset, {side}": off.measured[f"offset of {side}"] for side in rows.sides},
+            **{f"offset, {side}": off.value for side, off in offset.items()},
             **{
                 f"rank correlation of rarity and cosine, {side}": r.value
                 for side, r in ranks.items()
@@ -150,7 +179,11 @@ def fig5(setting: Setting) -> Outcome:
 @PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
     """Figs 2 and 3 (left) on rows before normalisation."""
-    return of_each(row_sets(setting, ()), telling_features, tags)
+    return of_each(row_sets(setting, ()), given(_as_wide, telling_features, tags))
+
+
+def _as_wide(rows: RowSet) -> Check:
+    return PAPER.above("as_wide_as_printed", rows.X.shape[1], WIDTH - 1, name=rows.name)
 
 
 @PAPER.run("fig16")
@@ -170,4 +203,9 @@ def fig17(setting: Setting) -> Outcome:
 def fig18(setting: Setting) -> Outcome:
     """Fig. 16 on rows as wide as the paper's."""
     sets = row_sets(setting, WIDE)
-    return of_each(sets, offsets, thin_shells, tilted)
+    return of_each(sets, given(_more_rows_than_features, offsets, thin_shells, tilted))
+
+
+def _more_rows_than_features(rows: RowSet) -> Check:
+    n, d = rows.X.shape
+    return PAPER.above("more_rows_than_features", n / d, 1.0, name=rows.name)

@@ -143,9 +143,7 @@ def offsets(rows: RowSet) -> Outcome:
     checks: list[Check] = []
     bars = {}
     for side, A in rows.sides.items():
-        off = resampled.of_features(
-            lambda means, variances: _length(means) / np.sqrt(variances.sum(axis=-1)), A
-        )
+        off = resampled.of_features(relative_offset, A)
         pushed = resampled.of_features(_pushing, A)
         chance = _of_random_directions(A.shape[1], rows.seed)
         by_feature = feature_offset(A)
@@ -161,6 +159,11 @@ def offsets(rows: RowSet) -> Outcome:
             PAPER.above("few_features_push", pushed, chance, side=side, name=rows.name),
         ]
     return Outcome(measured, checks, {"offsets": bars})
+
+
+def relative_offset(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """How far an ellipsoid sits off the origin, over its size."""
+    return np.asarray(_length(means) / np.sqrt(variances.sum(axis=-1)))
 
 
 def _length(rows: np.ndarray) -> np.ndarray:

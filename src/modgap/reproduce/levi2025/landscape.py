@@ -10,29 +10,38 @@ from typing import Literal
 import numpy as np
 
 from modgap.measures import conformity_divergence
+from modgap.reproduce.checks import read_as
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import Binned, all_and_drawn, divergences
 from modgap.reproduce.levi2025.row_sets import BINS, CLIP, joined, row_sets, row_sets_words
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import Interval, around, between, by_chance, rank_correlation
+from modgap.reproduce.statistics import Interval, around, between, by_chance
 
 Move = Literal["x", "y", "both"]
+# Which rows are matched, as section 5 may be read: decided anew at each α or once and for all where
+# training left the rows; in each direction by itself, or by the images' answers for both.
+READINGS = {
+    f"matched {when}, {by}": (anew, own)
+    for when, anew in (("anew at each α", True), ("fixed at α = 0", False))
+    for by, own in (("in each direction", True), ("image to text for both", False))
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Means over the pairs by α: of the whole set in the first row, then of pairs drawn anew.
 
-    What a pair is compared with stays all other pairs, as they are.
+    What a pair is compared with stays all other pairs, as they are. The losses of matched and of
+    mismatched rows are by reading.
     """
 
     alphas: np.ndarray
     loss: np.ndarray
     alignment: np.ndarray
     uniformity: np.ndarray
-    matched: np.ndarray
-    mismatched: np.ndarray
+    matched: dict[str, np.ndarray]
+    mismatched: dict[str, np.ndarray]
     divergence: np.ndarray
 
 
@@ -94,11 +103,16 @@ def _curves(alphas: np.ndarray, found: dict[str, np.ndarray]) -> Curves:
     losses = {side: found[f"loss {side}"] for side in "xy"}
     hits = {side: found[f"hit {side}"] for side in "xy"}
     loss, own = mean(losses["x"] + losses["y"]) / 2, mean(found["own"])
+    matched, mismatched = {}, {}
     with np.errstate(invalid="ignore", divide="ignore"):  # none matched, or all of them
-        matched, mismatched = (
-            mean(sum(losses[side] * hit[side] for side in "xy")) / mean(hit["x"] + hit["y"])
-            for hit in (hits, {side: 1 - hits[side] for side in "xy"})
-        )
+        for reading, (anew, by_side) in READINGS.items():
+            told = {side: hits[side if by_side else "x"] for side in "xy"}
+            if not anew:
+                told = {side: hit[_place(0, alphas)] + 0 * hit for side, hit in told.items()}
+            matched[reading], mismatched[reading] = (
+                mean(sum(losses[side] * hit[side] for side in "xy")) / mean(hit["x"] + hit["y"])
+                for hit in (told, {side: 1 - hit for side, hit in told.items()})
+            )
     binned = Binned.of(found["conformity x"], found["conformity y"], BINS)
     return Curves(
         alphas, loss, -own, loss + own, matched, mismatched, divergences(binned, weights, weights)
@@ -206,33 +220,47 @@ def _good_match(name: str, found: Curves) -> Outcome:
 
 
 def _terms(name: str, found: Curves) -> Outcome:
+    against = _ranks(found.alignment, found.uniformity)
+    by_reading = joined(_matched_terms(name, found, reading) for reading in READINGS)
+    return Outcome(
+        {f"rank correlation of the terms, {name}": against.value, **by_reading.measured},
+        [PAPER.below("terms_pull_apart", against, name=name), *by_reading.checks],
+    )
+
+
+def _matched_terms(name: str, found: Curves, reading: str) -> Outcome:
+    """How the losses of matched and of mismatched rows go along, in one reading of matched."""
     before, after = np.array(ALPHAS) <= 0, np.array(ALPHAS) >= 0
     chance = by_chance(int(after.sum()))
-    against = _ranks(found.alignment, found.uniformity)
+    matched, mismatched = found.matched[reading], found.mismatched[reading]
     falls = {
-        "From α = −1 to 0": _ranks(found.matched[:, before], found.alphas[before]),
-        "From α = 0 to the origin": _ranks(found.matched[:, after], found.alphas[after]),
+        "From α = −1 to 0": _ranks(matched[:, before], found.alphas[before]),
+        "From α = 0 to the origin": _ranks(matched[:, after], found.alphas[after]),
     }
-    rises = _ranks(found.mismatched[:, after], found.alphas[after])
-    rises_before = _ranks(found.mismatched[:, before], found.alphas[before])
+    rises = _ranks(mismatched[:, after], found.alphas[after])
+    rises_before = _ranks(mismatched[:, before], found.alphas[before])
+    of = {"name": name, "reading": reading}
     return Outcome(
         {
-            f"rank correlation of the terms, {name}": against.value,
             **{
-                f"rank correlation of α and the loss of the matched, {where}, {name}": rank.value
+                f"rank correlation of α and the loss of the matched, {where}, {name}, {reading}": (
+                    rank.value
+                )
                 for where, rank in zip(("−1 to 0", "0 to 1"), falls.values(), strict=True)
             },
-            f"rank correlation of α and the loss of the mismatched, 0 to 1, {name}": rises.value,
-            f"the same, −1 to 0, {name}": rises_before.value,
+            f"the same of the mismatched, 0 to 1, {name}, {reading}": rises.value,
+            f"the same of the mismatched, −1 to 0, {name}, {reading}": rises_before.value,
         },
-        [
-            PAPER.below("terms_pull_apart", against, name=name),
-            *(
-                PAPER.below("matched_loss_falls", rank, -chance, where=where, name=name)
-                for where, rank in falls.items()
-            ),
-            PAPER.above("mismatched_loss_rises", rises, chance, name=name),
-        ],
+        read_as(
+            reading,
+            [
+                *(
+                    PAPER.below("matched_loss_falls", rank, -chance, where=where, **of)
+                    for where, rank in falls.items()
+                ),
+                PAPER.above("mismatched_loss_rises", rises, chance, **of),
+            ],
+        ),
     )
 
 
@@ -242,9 +270,9 @@ def _ranks(curves: np.ndarray, other: np.ndarray) -> Interval:
 
     ranks = [rankdata(values, axis=-1) for values in (curves, np.broadcast_to(other, curves.shape))]
     a, b = (r - r.mean(axis=-1, keepdims=True) for r in ranks)
-    found = (a * b).sum(-1) / np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
-    whole = rank_correlation(curves[0], np.broadcast_to(other, curves.shape)[0])
-    return between(whole, found[1:])
+    with np.errstate(invalid="ignore"):  # a curve that is the same everywhere has no ranks
+        found = (a * b).sum(-1) / np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+    return between(found[0], found[1:])
 
 
 def _drawn(found: Curves) -> dict[str, object]:
@@ -266,8 +294,9 @@ def _drawn(found: Curves) -> dict[str, object]:
         "alphas": found.alphas,
         "loss": found.loss[0],
         **changes,
-        "matched": found.matched[0],
-        "mismatched": found.mismatched[0],
+        # As the entry has it that is drawn first: anew, and in each direction by itself.
+        "matched": next(iter(found.matched.values()))[0],
+        "mismatched": next(iter(found.mismatched.values()))[0],
         "divergence": found.divergence[0],
         **{
             name: (float(_best(curve, found.alphas)[0]), float(curve[0].min()))
@@ -283,4 +312,8 @@ def _best(curves: np.ndarray, alphas: np.ndarray) -> np.ndarray:
 
 def _at(alpha: float, found: Curves) -> int:
     """The place of an α."""
-    return int(np.argmin(np.abs(found.alphas - alpha)))
+    return _place(alpha, found.alphas)
+
+
+def _place(alpha: float, alphas: np.ndarray) -> int:
+    return int(np.argmin(np.abs(alphas - alpha)))

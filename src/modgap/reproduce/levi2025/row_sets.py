@@ -12,6 +12,7 @@ import numpy as np
 from modgap.datasets import load_digits
 from modgap.datasets.digits import DigitSplit, measure_scans
 from modgap.reproduce import sources
+from modgap.reproduce.checks import Check, resting_on
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.setting import YOUR_ROWS, NotAtHand, Setting
@@ -174,6 +175,16 @@ def joined(outcomes: Iterable[Outcome], on: str = "") -> Outcome:
         {name: value for each in found for name, value in each.data.items()},
         on,
     )
+
+
+def given(premise: Callable[[RowSet], Check], *views: View) -> View:
+    """Views whose claims rest on a premise about the rows."""
+
+    def view(rows: RowSet) -> Outcome:
+        seen = joined(each(rows) for each in views)
+        return dataclasses.replace(seen, checks=resting_on(premise(rows), seen.checks))
+
+    return view
 
 
 def of_each(sets: Sequence[RowSet], *views: View) -> Outcome:

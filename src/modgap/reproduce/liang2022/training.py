@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from modgap.reproduce.checks import Check
+from modgap.reproduce.checks import Check, resting_on
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import BASELINE, BEFORE_FINE_TUNING, FINE_TUNED
-from modgap.reproduce.flickr8k.results import WHOLE_GAP, Runs, Spread
+from modgap.reproduce.flickr8k.results import WEIGHTS, WHOLE_GAP, Runs, Spread
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, mean_interval
@@ -117,18 +117,29 @@ def fig16(setting: Setting) -> Outcome:
     printed = PAPER.declared["fig16"]["published"].values()
     ratio = _largest_over_smallest(runs, list(recipes.values()))
     gaps = {name: mean_interval(runs.values(r, WHOLE_GAP)) for name, r in recipes.items()}
+    checks = [
+        *(
+            # The largest distance to expect of means of unit rows with one centre.
+            PAPER.above("gap_at_dimension", gaps[name], (1 / n + 1 / m) ** 0.5, name=name)
+            for name, n, m in sizes
+        ),
+        PAPER.below("gaps_differ_as_printed", ratio, max(printed) / min(printed)),
+    ]
+    scratch = PAPER.above("trained_from_scratch", _share_from_scratch(runs), 0.5)
     return Outcome(
         {**_values(found), "largest gap over smallest, seed by seed": ratio.value},
-        [
-            *(
-                # The largest distance to expect of means of unit rows with one centre.
-                PAPER.above("gap_at_dimension", gaps[name], (1 / n + 1 / m) ** 0.5, name=name)
-                for name, n, m in sizes
-            ),
-            PAPER.below("gaps_differ_as_printed", ratio, max(printed) / min(printed)),
-        ],
+        resting_on(scratch, checks),
         {"groups": [_group("dimensions", {n.partition(" ")[0]: v for n, v in found.items()})]},
     )
+
+
+def _share_from_scratch(runs: Runs) -> float:
+    """The largest share of a model's weights that no earlier training has made."""
+    if WEIGHTS not in runs:
+        return 1.0
+    (counted,) = runs.of(WEIGHTS)
+    made = counted["projections by dimension"].values()
+    return max(n / (n + counted["pretrained"]) for n in made)
 
 
 def _largest_over_smallest(runs: Runs, recipes: list[str]) -> Interval:

@@ -24,7 +24,8 @@ _BLOCK = 250
 # What the printed significance is: p < 0.01 (table 5).
 _PRINTED_LEVEL = 0.99
 _ON = {
-    "ImageNet": "4,000 images of ImageNet by CLIP ViT-B/32, with two wordings of the classes",
+    "ImageNet": "4,000 images of ImageNet by CLIP ViT-B/32, "
+    f"{PAPER.sentences['views']}, with two wordings of the classes",
     "ESC-50": "2,000 sounds of ESC-50 by CLAP",
     DIGITS: "1,000 unseen scanned digits, with two wordings of the classes",
     YOUR_ROWS: YOUR_ROWS,

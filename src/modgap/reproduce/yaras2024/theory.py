@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.reproduce.checks import Check
+from modgap.reproduce.checks import Check, resting_on
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.flickr8k.methods import CLOSURES, PRETRAINED_CLOSURES
 from modgap.reproduce.flickr8k.results import FIRST, Runs
@@ -104,7 +104,8 @@ def _trained(setting: Setting) -> tuple[dict[str, Number], list[Check], dict[str
             "mean of the largest change": change.max(1).mean(),
         }
         measured |= {f"{name}, {rate}": float(value) for name, value in metrics.items()}
-        checks += _checks_of_first_steps(change, rate)
+        warmed = PAPER.above("warmed_up", float(run.get("warmup_steps", 0)), rate=rate)
+        checks += resting_on(warmed, _checks_of_first_steps(change, rate))
         data["steps"] = np.arange(gaps.shape[1])
         data["first"][rate] = change.mean(0)
         data["bands"][rate] = (change.min(0), change.max(0))

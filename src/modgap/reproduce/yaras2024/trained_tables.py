@@ -59,11 +59,13 @@ class TrainedTable:
     """The columns of a table over the seeds, in the paper's units: row → column → spread.
 
     ``narrower`` has for each row how much its gap is smaller than that of the baseline trained for
-    as long, seed by seed.
+    as long, seed by seed; ``warmer``, for which share of the training its temperature is above that
+    one's.
     """
 
     rows: Mapping[str, Mapping[str, Spread]]
     narrower: Mapping[str, Interval]
+    warmer: Mapping[str, Interval]
 
     def gap(self, row: str) -> float:
         """The mean gap of a row."""
@@ -106,6 +108,7 @@ def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> 
         recipes[row] = longest(runs, recipe_of(row)) if row in long else recipe_of(row)
         is_long = recipes[row].endswith(LONG_SUFFIX)
         baselines[row] = BASELINE + LONG_SUFFIX if is_long else BASELINE
+    compared = [row for row, recipe in recipes.items() if recipe != baselines[row]]
     return TrainedTable(
         {
             row: {
@@ -114,11 +117,8 @@ def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> 
             }
             for row, recipe in recipes.items()
         },
-        {
-            row: runs.difference(baselines[row], GAP_OF_PAIRS, recipe)
-            for row, recipe in recipes.items()
-            if recipe != baselines[row]
-        },
+        {row: runs.difference(baselines[row], GAP_OF_PAIRS, recipes[row]) for row in compared},
+        {row: runs.share_warmer(recipes[row], baselines[row]) for row in compared},
     )
 
 
