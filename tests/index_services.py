@@ -114,6 +114,9 @@ class MemoryIndex(VectorIndex):
     def _known(self, modality: str, ids: Any) -> set[Any]:
         return {key for key in ids if (modality, key) in self._held["documents"]}
 
+    def _ids_of(self, modality: str) -> list[Any]:
+        return [key for name, key in self._held["documents"] if name == modality]
+
     def _nearest(self, vector: Any, queries: Any, k: int, only: str | None, exact: bool) -> Any:
         keys = [key for key in self._held["documents"] if only in (None, key[0])]
         held = np.array([self._held["documents"][key][vector.name] for key in keys], float)

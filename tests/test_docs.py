@@ -142,6 +142,7 @@ PAGES = {
     "engines.md": ("lance",),
     "expected-wrong.md": (),
     "export.md": ("qdrant_client",),
+    "new-model.md": ("faiss",),
     "drift.md": ("prometheus_client", "faiss"),
     "inputs.md": ("torch", "polars", "pandas", "datasets"),
     "scores.md": ("faiss", "bm25s"),

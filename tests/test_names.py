@@ -17,6 +17,7 @@ REASONS = {
     "fix": _COMMAND,
     "main": _PROGRAM,
     "measure": _COMMAND,
+    "migrate": _COMMAND,
     "open_by_name": "every kind of encoder has one, called by the same line",
     "report": _COMMAND,
     "reproduce": _COMMAND,

@@ -27,6 +27,7 @@ from modgap.cli.index import index_app
 from modgap.cli.kept_inputs import keeps_inputs
 from modgap.cli.manifest import manifest
 from modgap.cli.measure import measure
+from modgap.cli.migrate import migrate
 from modgap.cli.mixbench import mixbench
 from modgap.cli.report import report
 from modgap.cli.reproduce import reproduce
@@ -57,13 +58,14 @@ for command in (
     evaluate,
     mixbench,
     drift,
+    migrate,
     embed,
     manifest,
     train,
     vslerp,
     reproduce,
 ):
-    app.command()(keeps_inputs(described(command), replaces=command is fix))
+    app.command()(keeps_inputs(described(command), replaces=command in (fix, migrate)))
 app.add_typer(index_app)
 app.add_typer(task_app)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 
-from modgap.cli.named import by_name, is_named, two_names
+from modgap.cli.named import by_name, is_named, set_of_rows, two_names
 from modgap.cli.options import AsJson
-from modgap.core.checks import InputValueError
 
 
 def drift(
@@ -67,16 +66,7 @@ def _opened(given: str, names: tuple[str, str]) -> Any:
     from modgap.drift.named_moments import open_named
     from modgap.io import open_pair
 
-    if Path(given).exists():
-        return given
-    parts = given.split(",")
+    parts = set_of_rows(given)
     if all(is_named(part) for part in parts):
         return open_named(by_name(parts, "A set of rows with names", "NAME=PATH"))
-    if len(parts) == 1:
-        return given
-    if len(parts) > 2 or any(is_named(part) for part in parts):
-        raise InputValueError(
-            f"A set of rows is one path, two with a comma between them, or NAME=PATH for each, "
-            f"got {given!r}."
-        )
-    return open_pair(parts[0], parts[1], names=names, paired=False)
+    return given if len(parts) == 1 else open_pair(*parts, names=names, paired=False)

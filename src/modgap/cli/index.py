@@ -10,6 +10,7 @@ from modgap.cli.index_change import index_add, index_delete, index_drop
 from modgap.cli.index_evaluate import index_evaluate
 from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import index_search
+from modgap.cli.index_status import index_status
 from modgap.cli.kept_inputs import keeps_inputs
 from modgap.core.checks import InputValueError
 
@@ -56,4 +57,5 @@ index_app.command("delete")(keeps_inputs(described(index_delete, "index delete")
 index_app.command("drop")(described(index_drop, "index drop"))
 index_app.command("search")(described(index_search, "index search"))
 index_app.command("evaluate")(described(index_evaluate, "index evaluate"))
+index_app.command("status")(keeps_inputs(described(index_status, "index status"), "left"))
 index_app.command("drop-column")(described(index_drop_column, "index drop-column"))

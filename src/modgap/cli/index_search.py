@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from modgap.cli import index_options
-from modgap.cli.options import AsJson
+from modgap.cli.options import AsJson, refuse
 from modgap.core.checks import InputValueError
 
 
@@ -24,6 +25,8 @@ def index_search(
     at_least: float | None = None,
     at_most: float | None = None,
     table: index_options.Table = None,
+    new_index: index_options.NewIndex = None,
+    new_table: index_options.NewTable = None,
     column: index_options.Column = None,
     ef_search: index_options.EfSearch = None,
     nprobe: index_options.Nprobe = None,
@@ -38,12 +41,15 @@ def index_search(
     Example: modgap index search both.faiss correction.safetensors query.npy --modality text -k 5
 
     Example: modgap index search both.faiss correction.safetensors --text "a dog on the beach"
+
+    With --new-index, documents of a new model are searched beside those of the old one: give the
+    folder that modgap migrate wrote as the correction.
     """
     from modgap.cli.show import print_json, print_table
     from modgap.core.results import document
     from modgap.corrections import load_corrections
     from modgap.embed.item_batches import embed_queries
-    from modgap.index import open_index
+    from modgap.index import open_generations, open_index
     from modgap.index.stored_vectors import query_modality
     from modgap.io import open_embeddings
     from modgap.search import ScoreCalibrator
@@ -65,10 +71,20 @@ def index_search(
     if row is not None and row >= source.n_rows:
         raise InputValueError(f"--row must be below {source.n_rows}, got {row}.")
     rows, first = (source.rows(), 0) if row is None else (source.take([row]), row)
-    with open_index(
-        address, fixed, trust=trust, table=table, ef_search=ef_search, nprobe=nprobe,
-        column=vector_column, modality_column=modality_column, id_column=id_column,
-    ) as index:  # fmt: skip
+    own: dict[str, Any] = {
+        "table": table, "ef_search": ef_search, "nprobe": nprobe, "column": vector_column,
+        "modality_column": modality_column, "id_column": id_column,
+    }  # fmt: skip
+    if new_index is None:
+        refuse(new_table, "--new-table belongs to --new-index.")
+        opened: Any = open_index(address, fixed, trust=trust, **own)
+    else:
+        refuse(judging, "--calibrator is for one index; leave out --new-index.")
+        opened = open_generations(
+            correction, address, new_index, trust=trust, old_options=own,
+            new_options={"table": new_table, "ef_search": ef_search, "nprobe": nprobe},
+        )  # fmt: skip
+    with opened as index:
         if judging is None:
             hits = index.search(rows, modality, k, only, at_most=at_most)
         else:

@@ -18,6 +18,7 @@ OUTPUTS = ("output", "save_moments", "without_bank", "partial", "picture", "fram
 INPUTS = (
     "paths", "documents", "query_rows", "query_groups", "groups", "ids", "path", "a", "b",
     "address", "first", "second", "model", "settings", "generated", "config",
+    "old", "new", "new_index",
 )  # fmt: skip
 # Inputs in which a folder of results may lie: their rows are not found by what the folder holds.
 _NOT_ROWS = ("correction", "images", "data", "published")

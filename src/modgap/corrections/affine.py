@@ -303,19 +303,23 @@ class Affine(RowMap):
         return Affine(self.dim_in, back, 1 / self.scale, offset)
 
 
-def check_maps(maps: Iterable[Affine]) -> None:
-    """Refuse maps of numbers that are not finite, and those of different dimensions."""
-    dims_in, dims_out = set(), set()
-    for affine in maps:
+def check_maps(documents: Iterable[Affine], queries: Iterable[Affine] = ()) -> None:
+    """Refuse maps of numbers that are not finite, and those of different dimensions.
+
+    Those of ``queries`` may take rows of a dimension of their own: those of a newer model.
+    """
+    takes = [*documents], [*queries]
+    every = [*takes[0], *takes[1]]
+    for affine in every:
         for name in ("scale", "matrix", "offset", "blocks"):
             value = getattr(affine, name)
             if value is not None and not np.all(np.isfinite(value)):
                 check_all_finite(np.asarray(value), f"The {name} of a map")
-        dims_in.add(affine.dim_in)
-        dims_out.add(affine.dim_out)
-    for dims, do in ((dims_in, "take"), (dims_out, "give")):
-        if len(dims) > 1:
-            raise InputValueError(f"All maps of a correction must {do} rows of one dimension.")
+    for maps in takes:
+        if len({affine.dim_in for affine in maps}) > 1:
+            raise InputValueError("All maps of a correction must take rows of one dimension.")
+    if len({affine.dim_out for affine in every}) > 1:
+        raise InputValueError("All maps of a correction must give rows of one dimension.")
 
 
 def _to_unit(rows: Array, first_row: int, name: str, what: str, rounding: float = 0.0) -> None:
@@ -367,6 +371,8 @@ def without_last(affine: Affine) -> Affine:
 def slope(stored: Affine, asked: Affine) -> float | None:
     """a > 0 where the product of the mapped rows is a · (q · v) + b(q); else None."""
     if stored.renormalise or asked.renormalise or stored.normalise != asked.normalise:
+        return None
+    if stored.dim_in != asked.dim_in:
         return None
     if stored.matrix is None and asked.matrix is None and asked.offset is None:
         factors = zip(stored.blocks or (1.0,), asked.blocks or (1.0,), strict=True)

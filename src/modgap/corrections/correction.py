@@ -153,13 +153,19 @@ class Correction(Brief):
         for name in self.names:
             if (name, "document") not in self.maps:
                 raise InputValueError(f"A correction needs a document map for {name!r}.")
-        check_maps(self.maps.values())
-        for name, rows in (*self.fitted.items(), *self.fitted_queries.items()):
-            if not rows.mean.shape == rows.variance.shape == (self.dim_in,):
-                raise InputValueError(
-                    f"The mean and variance of {name} must be ({self.dim_in},), got shapes "
-                    f"{rows.mean.shape} and {rows.variance.shape}."
-                )
+        by_role = {
+            role: {name: one for (name, own), one in self.maps.items() if own == role}
+            for role in ROLES
+        }
+        check_maps(*(maps.values() for maps in by_role.values()))
+        for role, fitted in (("document", self.fitted), ("query", self.fitted_queries)):
+            for name, rows in fitted.items():
+                dim = by_role[role].get(name, by_role["document"][name]).dim_in
+                if not rows.mean.shape == rows.variance.shape == (dim,):
+                    raise InputValueError(
+                        f"The mean and variance of {name} must be ({dim},), got shapes "
+                        f"{rows.mean.shape} and {rows.variance.shape}."
+                    )
         if self.hubs is not None:
             self._check_hubs(self.hubs)
         if self.background is not None and {*self.background.lists} != {*self.names}:
@@ -270,6 +276,11 @@ class Correction(Brief):
         return self.hubs is not None or any(
             self.affine(name, "query") is not self.affine(name) for name in self.queries
         )
+
+    @property
+    def query_model(self) -> str:
+        """The model of the queries, where it is another one than that of the documents, else ""."""
+        return str(self.about.get("query_model") or "")
 
     @property
     def unit_rows(self) -> bool:

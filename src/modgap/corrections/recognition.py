@@ -95,8 +95,9 @@ def recognise(
         Queries may have been fitted on rows of their own.
     """
     check_choice(modality, "modality", correction.names)
-    batch = _batch(rows, modality, correction.unit_rows)
-    known = {**correction.fitted}
+    held = correction.maps.get((modality, role), correction.maps[modality, "document"])
+    batch = _batch(rows, modality, held.normalise)
+    known = {} if role == "query" and correction.query_model else {**correction.fitted}
     if role == "query" and modality in correction.fitted_queries:
         known[modality] = correction.fitted_queries[modality]
     fitted = {name: one for name, one in known.items() if one.n >= MIN_ROWS}

@@ -74,8 +74,15 @@ def demands_by_topic(correction: Correction) -> dict[str, str]:
         more = {"hubs": said + ("" if hubs.bank is not None else ", removed")}
     if later := correction.about.get("not_judged"):
         more["not judged"] = f"{_listed(later)}, added later"
+    columns = f"{correction.dim_in} before, {correction.dim_out} after"
+    if correction.query_model:
+        asked = correction.affine(served[0], "query").dim_in
+        columns = (
+            f"{correction.dim_in} of documents, {asked} of queries, {correction.dim_out} after"
+        )
+        queries = f"rows of {correction.query_model}, {queries}"
     return {
-        "columns": f"{correction.dim_in} before, {correction.dim_out} after",
+        "columns": columns,
         "documents": documents,
         "queries": f"{only}{queries}",
         **more,
@@ -235,6 +242,24 @@ def changed_lines(shares: Mapping[str, float], corrections: Sequence[Correction]
             again = _modgap("fit", "--refit", "CORRECTION", *now.split(","))
             lines.append(f"  where it does not, the index may stay: {again}")
     return lines
+
+
+def migration_lines(folder: str, names: Sequence[str], asking: str) -> list[str]:
+    """What to do with a migration: search at once, move documents, switch, and undo it."""
+    documents = [f"{name}=new-{file_safe(name)}.npy" for name in names]
+    asked = ["QUERIES.npy", "--modality", asking]
+    search = _modgap("index", "search", "OLD_INDEX", folder, *asked)
+    build = _modgap("index", "build", "NEW_INDEX", f"{folder}/new.safetensors", *documents)
+    moved = _modgap("index", "status", "OLD_INDEX", folder, "--new-index", "NEW_INDEX")
+    alone = _modgap("index", "search", "NEW_INDEX", f"{folder}/new.safetensors", *asked)
+    return [
+        f"now:   {search}",
+        f"move:  {build} --ids IDS, those of the old documents; more with index add",
+        f"       {search} --new-index NEW_INDEX",
+        f"       {moved}",
+        f"then:  {alone}",
+        "undo:  the old index stays as it is; search it with its own correction and old queries",
+    ]
 
 
 def query_commands(files: Mapping[str, Correction], folder: str = ".") -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Try every correction on held-out rows, and say what to do."""
 
 from modgap.diagnosis.fixing import Fix, fix
+from modgap.diagnosis.migration import migrate
+from modgap.diagnosis.migration_verdict import Migration
 from modgap.diagnosis.path import GapPath, gap_paths
 from modgap.diagnosis.run import DEFAULT_CORRECTORS, diagnose
 from modgap.diagnosis.verdict import Diagnosis, Trial
@@ -10,8 +12,10 @@ __all__ = [
     "Diagnosis",
     "Fix",
     "GapPath",
+    "Migration",
     "Trial",
     "diagnose",
     "fix",
     "gap_paths",
+    "migrate",
 ]

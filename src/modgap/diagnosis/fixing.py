@@ -304,20 +304,23 @@ def beside(folder: Path, ending: str) -> Path:
     return folder.parent / f"{folder.name}{ending}"
 
 
-def check_replaceable(place: Path) -> None:
-    """A folder that can be replaced without a loss: new, empty, or written by ``fix`` alone."""
+def check_replaceable(place: Path, list_file: str = LIST_FILE, by: str = "fix") -> None:
+    """A folder that can be replaced without a loss: new, empty, or written by one command alone.
+
+    ``list_file`` lists the files that the command ``by`` wrote.
+    """
     if not folder_to_write(place).exists():
         return
     held = {entry.name for entry in place.iterdir()}
-    ours = {LIST_FILE}
-    if LIST_FILE in held:
+    ours = {list_file}
+    if list_file in held:
         try:
-            ours |= {*read_json(place / LIST_FILE, "a list of files")["files"]}
+            ours |= {*read_json(place / list_file, "a list of files")["files"]}
         except (ValueError, KeyError, TypeError):
             ours = set()
     if others := sorted(held - ours):
         raise InputValueError(
-            f"{place} holds files that modgap fix did not write ({', '.join(others[:3])}"
+            f"{place} holds files that modgap {by} did not write ({', '.join(others[:3])}"
             f"{' …' if len(others) > 3 else ''}). Choose a new or an empty folder."
         )
 

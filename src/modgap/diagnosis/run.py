@@ -193,11 +193,11 @@ def diagnose(
     run.say("measuring")
     check_pairing(data, trust_pairs=trust_pairs, seed=seed)
     measurement, moments = run.measure()
-    _refuse_collapsed(moments, metric)
+    refuse_collapsed(moments, metric)
     return run.diagnose(measurement, moments)
 
 
-def _refuse_collapsed(moments: Mapping[str, Moments], metric: Metric) -> None:
+def refuse_collapsed(moments: Mapping[str, Moments], metric: Metric) -> None:
     """Refuse a modality whose rows are all alike: no search tells its documents apart."""
     for name, found in moments.items():
         rows = found.at_unit_length().given if row_length(metric) == "unit" else found.given

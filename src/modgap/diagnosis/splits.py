@@ -79,7 +79,7 @@ def held_out(data: Modalities, seed: int) -> HeldOut:
     check_splittable(data)
     rng = np.random.default_rng(seed)
     if data.paired:
-        sides, apart = data.rows_of_groups(_groups(data, rng)[2])
+        sides, apart = data.rows_of_groups(in_shares(data.matched_groups, rng)[2])
         data = data.with_rows_of(rng.permutation(data.single_groups()), rng)
     else:
         _, (sides, apart) = _rows(data, rng)
@@ -101,7 +101,7 @@ def split(data: Modalities, seed: int) -> Splits:
         fitted, held = _rows(data, rng)
         data = data.with_rows_of(np.zeros(0, np.int64), rng)
         return Splits(data.take(*fitted, copied=False), None, data.take(*held))
-    fit, choose, confirm = _groups(data, rng)
+    fit, choose, confirm = in_shares(data.matched_groups, rng)
     single = rng.permutation(data.single_groups())
     known = np.concatenate([fit, choose])[: 2 * MAX_FOLD]
     every = np.concatenate([fit[:MAX_FIT], single[:MAX_FIT]])
@@ -115,11 +115,11 @@ def split(data: Modalities, seed: int) -> Splits:
     )
 
 
-def _groups(
-    data: Modalities, rng: np.random.Generator
+def in_shares(
+    groups: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The groups to fit on, to choose on and to confirm on."""
-    both = rng.permutation(data.matched_groups)
+    """The groups to fit on, to choose on and to confirm on, drawn at random."""
+    both = rng.permutation(groups)
     ends = np.round(np.cumsum(SHARES) * len(both)).astype(int)
     fit, choose, confirm = np.split(both, ends[:-1])
     return fit, choose, confirm[:MAX_EVALUATE]

@@ -111,7 +111,7 @@ def embed_queries(
     texts, images : sequence of str, of paths
         The queries, of one kind.
     """
-    noted = str(correction.about.get("model") or "")
+    noted = correction.query_model or str(correction.about.get("model") or "")
     name = model or noted
     if ":" not in name:
         raise InputValueError(

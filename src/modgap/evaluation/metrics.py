@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -182,8 +182,8 @@ def correction_metrics(
     steps: dict[tuple[str, ...], _Step] = {("gap",): lambda: {"gap": _gap(rows)}}
     if data.paired:
         recalls = tuple(directions(data.names, asking, data.asking))
-        steps[recalls] = lambda: _recalls(rows, asking)
-        steps[NDCG, OWN_EXCESS] = lambda: _mixed(rows, asking, before.seed)
+        steps[recalls] = lambda: recall_samples(rows, asking)
+        steps[NDCG, OWN_EXCESS] = lambda: mixed_samples(rows, asking, before.seed)
     else:
         steps[(OWN_EXCESS,)] = lambda: {OWN_EXCESS: _own_excess_of_neighbours(rows, asking)}
     searches = _Searches(rows, before, asking)
@@ -201,12 +201,13 @@ def correction_metrics(
 
 
 # Computes the metrics it is keyed by.
-_Step = Callable[[], dict[str, Sample | GapSample]]
+_Step = Callable[[], Mapping[str, Sample | GapSample]]
 
 
-def _recalls(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample | GapSample]:
+def recall_samples(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample]:
+    """Whether each query finds a match first, by the recall metric."""
     data = rows.data
-    found: dict[str, Sample | GapSample] = {}
+    found: dict[str, Sample] = {}
     for name, (asks, searched) in directions(data.names, asking, data.asking).items():
         ranks = ranks_across(rows, asks, searched)
         answered = ranks >= 0
@@ -216,7 +217,8 @@ def _recalls(rows: Corrected, asking: Sequence[str]) -> dict[str, Sample | GapSa
     return found
 
 
-def _mixed(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Sample | GapSample]:
+def mixed_samples(rows: Corrected, asking: Sequence[str], seed: int) -> dict[str, Sample]:
+    """NDCG@10 and own-modality excess in one index."""
     queries = mixed_of(rows, asking, k=PLACES, seed=seed).queries
     groups = np.concatenate([q.group for q in queries])
     own = [q.own_excess(rows.data.names) for q in queries]

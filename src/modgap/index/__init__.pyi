@@ -3,6 +3,7 @@ from .base import RowMonitor, VectorIndex
 from .documents import open_documents
 from .duckdb_index import DuckdbIndex
 from .faiss_index import FaissIndex
+from .generations import Generations, open_generations
 from .graph_recall import LowRecallWarning
 from .lance import LanceIndex
 from .milvus import MilvusIndex
@@ -16,6 +17,7 @@ from .recall import IndexEvaluation, evaluate_index
 __all__ = [
     "DuckdbIndex",
     "FaissIndex",
+    "Generations",
     "IndexEvaluation",
     "LanceIndex",
     "LowRecallWarning",
@@ -31,5 +33,6 @@ __all__ = [
     "drop_column",
     "evaluate_index",
     "open_documents",
+    "open_generations",
     "open_index",
 ]

@@ -172,6 +172,12 @@ class VectorIndex(ABC):
         return f"{name}({self.place!r}, {held}, by {self.metric.replace('_', ' ')})"
 
     @property
+    def id_type(self) -> IdType | None:
+        """What the ids are; None while there are no documents."""
+        kind: IdType | None = None if self._note is None else self._note["id_type"]
+        return kind
+
+    @property
     def corrections(self) -> dict[str, Correction]:
         """By the modality whose queries they serve."""
         used = [v.correction for v in self.vectors.values()] or self._given
@@ -404,6 +410,11 @@ class VectorIndex(ABC):
             tell(self.monitor, f"{modality} queries", results=found)
         return found
 
+    def best_of(self, name: str, queries: np.ndarray, modality: str | None, k: int) -> Hits:
+        """The k best documents of the modality ``name`` by their scores, for checked queries."""
+        vector, modality = self.vector_for(modality)
+        return self._hits(vector, vector.query(queries, modality), k, name, exact=False)
+
     def vector_for(self, modality: str | None) -> tuple[StoredVector, str]:
         """The vector that queries of a modality search, and the modality."""
         name = query_modality(self.corrections, modality)
@@ -452,6 +463,21 @@ class VectorIndex(ABC):
             return 0
         with self._one_sentence():
             return self._count(only)
+
+    def ids(self, modality: str) -> list[Id]:
+        """What the documents of a modality are called, in any order."""
+        check_choice(modality, "modality", self.names)
+        if self._note is None:
+            return []
+        with self._one_sentence():
+            return self._ids_of(modality)
+
+    def held(self, modality: str, ids: Sequence[Id]) -> set[Id]:
+        """Which of these ids are stored documents of a modality."""
+        if self._note is None or not len(ids):
+            return set()
+        with self._one_sentence():
+            return self._known(modality, ids)
 
     def finish(self) -> None:
         """Everything is written: make what speeds up searching, and say so in the note."""
@@ -764,6 +790,10 @@ class VectorIndex(ABC):
     @abstractmethod
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         """Which of the ids are stored already."""
+
+    @abstractmethod
+    def _ids_of(self, modality: str) -> list[Id]:
+        """The ids of all documents of a modality."""
 
     @abstractmethod
     def _nearest(

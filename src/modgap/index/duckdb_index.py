@@ -156,6 +156,12 @@ class DuckdbIndex(VectorIndex):
         )
         return {key for (key,) in found.fetchall()}
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        found = self._connection.execute(
+            f"SELECT id FROM {self._quoted} WHERE modality = ?", [modality]
+        )
+        return [key for (key,) in found.fetchall()]
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:

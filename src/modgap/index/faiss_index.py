@@ -271,6 +271,9 @@ class FaissIndex(VectorIndex):
     def _known(self, modality: str, ids: Sequence[Id]) -> set[Id]:
         return {self._ids[place] for place in self._places(modality)} & set(ids)
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        return [self._ids[place] for place in self._places(modality)]
+
     def _hits(
         self, vector: StoredVector, mapped: np.ndarray, k: int, only: str | None, *, exact: bool
     ) -> Hits:

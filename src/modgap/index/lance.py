@@ -158,6 +158,11 @@ class LanceIndex(VectorIndex):
         found = self._table.search().where(_among(modality, ids))
         return set(found.select(["id"]).limit(len(ids)).to_arrow()["id"].to_pylist())
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        found = self._table.search().where(_only(modality)).select(["id"])
+        ids: list[Id] = found.limit(self._count(modality)).to_arrow()["id"].to_pylist()
+        return ids
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:

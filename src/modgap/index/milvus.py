@@ -127,6 +127,16 @@ class MilvusIndex(VectorIndex):
         found = self._client.query(self.table, filter=f"key in {wanted}", output_fields=["key"])
         return {self._id(record["key"]) for record in found}
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        found = self._client.query_iterator(
+            self.table, batch_size=self.batch_rows, filter=_only(modality), output_fields=["key"]
+        )
+        ids: list[Id] = []
+        while batch := found.next():
+            ids += [self._id(record["key"]) for record in batch]
+        found.close()
+        return ids
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:

@@ -255,6 +255,10 @@ class PgvectorIndex(VectorIndex):
         )
         return {row[0] for row in found}
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        found = self._run("SELECT {id} FROM {table} WHERE {modality} = %s", (modality,))
+        return [row[0] for row in found]
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:

@@ -177,6 +177,21 @@ class QdrantIndex(VectorIndex):
         found = self._client.retrieve(self.table, ids=wanted, with_payload=["id"])
         return {record.payload["id"] for record in found}
 
+    def _ids_of(self, modality: str) -> list[Id]:
+        ids: list[Id] = []
+        place: Any = None
+        while True:
+            found, place = self._client.scroll(
+                self.table,
+                self._filter(modality),
+                limit=self.batch_rows,
+                offset=place,
+                with_payload=["id"],
+            )
+            ids += [record.payload["id"] for record in found]
+            if place is None:
+                return ids
+
     def _nearest(
         self, vector: StoredVector, queries: np.ndarray, k: int, only: str | None, exact: bool
     ) -> list[list[Hit]]:

@@ -84,7 +84,10 @@ def merge(
         )
     if background is not None:
         background.check_depth({name: scores.shape[1] for name, (_, scores) in lists.items()})
-    found = merge_checked(lists, k, background, at_most=at_most, weights=_checked(weights, lists))
+    shares = _checked(weights, lists)
+    # Wrong results of all lists for one of this list.
+    factors = {name: sum(shares[of] for of in lists) / shares[name] for name in lists}
+    found = merge_checked(lists, k, background, at_most=at_most, factors=factors)
     modalities = {name: _modality(hits_by_list[name], name) for name in lists}
     if all(name == modality for name, modality in modalities.items()):
         return found
@@ -127,14 +130,16 @@ def merge_checked(
     background: Background | None,
     *,
     at_most: float | None = None,
-    weights: Mapping[str, float] | None = None,
+    factors: Mapping[str, float] | None = None,
 ) -> Hits:
-    """``merge`` of checked ids and scores: the best 30 of each list, or all it has now."""
+    """``merge`` of checked ids and scores: the best 30 of each list, or all it has now.
+
+    ``factors`` say how many wrong results of all lists there are for one of a list; as many as
+    there are lists when left out.
+    """
     n_queries = len(next(iter(lists.values()))[0])
     lists = {name: found for name, found in lists.items() if found[1].shape[1]}
-    weights = weights or dict.fromkeys(lists, 1.0)
-    # Wrong results of all lists for one of this list.
-    factors = {name: sum(weights[of] for of in lists) / weights[name] for name in lists}
+    factors = factors or dict.fromkeys(lists, float(len(lists)))
     if at_most is not None:
         if background is None:
             raise InputValueError("at_most needs a background: fit one with a bank of queries.")
