@@ -7,7 +7,7 @@ It needs pip install bm25s. Without arguments it uses the digits that come with 
 the test photos of Flickr8k and their vectors. Some photos stand in the index as images, others by a
 caption only. Queries are other captions. A score of BM25 and a cosine cannot be compared, but both
 say how many wrong results to expect that are at least as good. No labels are needed for that, only
-200 queries of the kind that will be asked, run through both engines.
+200 queries like those of your users, run through both engines.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def test_options_that_cannot_be_used_are_refused(folder, words, sentence):
 @pytest.mark.parametrize("command", ["measure", "fit"])
 def test_different_numbers_of_rows_are_told_in_one_sentence(folder, command):
     np.save("few.npy", np.load("text.npy")[:30])
-    said = "modgap: There are 40 image rows and 30 text rows, and neither ids nor groups say"
+    said = "modgap: warning: 40 image rows and 30 text rows cannot be paired: their numbers differ"
     assert succeed(command, "image.npy", "few.npy").err.count(said) == 1
     assert said not in succeed(command, "image.npy", "few.npy", "--unpaired").err
     assert said not in succeed(command, "image.npy", "text.npy").err
@@ -161,7 +161,7 @@ def test_fix_needs_to_know_which_rows_match(folder, paths):
     np.save("few.npy", np.load("text.npy")[:30])
     ran = modgap("fix", *paths.split(), "-o", "fixed")
     assert ran.status == 2
-    assert "There are 40 image rows and 30 text rows, and neither ids nor groups say" in ran.err
+    assert "40 image rows and 30 text rows cannot be paired: their numbers differ" in ran.err
     assert "(--unpaired)" in ran.err
     assert not Path("fixed").exists()
     succeed("fix", *paths.split(), "-o", "fixed", "--unpaired")

@@ -84,7 +84,7 @@ def test_hits_keep_ids_as_they_are_and_every_digit():
     table = hits.to_pandas()
     assert list(table["id"]) == ["007", "b", "c"]
     assert list(table["query"]) == [0, 0, 1]
-    assert list(table["place"]) == [1, 2, 1]
+    assert list(table["rank"]) == [1, 2, 1]
     assert table["score"][0] == 1 / 3
     assert list(table["expected_wrong"]) == [0.1, 2.0, 3.0]
     assert "source" not in table

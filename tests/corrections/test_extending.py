@@ -173,7 +173,7 @@ def test_the_command_adds_a_modality_and_says_what_was_not_judged(tmp_path, monk
     held = (tmp_path / "correction.safetensors").read_bytes()
     said = succeed("fit", "--extend", "correction.safetensors", "audio=audio.npy").err
     assert "wrote extended.safetensors" in said
-    assert "not judged: whether text queries find the right audio documents" in said
+    assert "not tested: whether text queries find the right audio documents" in said
     assert (tmp_path / "correction.safetensors").read_bytes() == held
     found = Correction.load("extended.safetensors")
     assert "  not judged audio, added later" in demands(found)

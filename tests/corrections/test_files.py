@@ -1,4 +1,4 @@
-"""Files of corrections: one, or one for each asking modality in a folder."""
+"""Files of corrections: one, or one for each query modality in a folder."""
 
 from __future__ import annotations
 

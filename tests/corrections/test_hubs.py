@@ -215,7 +215,7 @@ def test_a_file_that_was_tampered_with_is_refused_in_one_sentence(tmp_path, spoi
             lambda: replace(fitted(), metric="cosine"),
             "Hubs are ranked by inner product, and this correction by cosine",
         ),
-        (lambda: replace(fitted(), queries=("image", "text")), "those of one asking modality"),
+        (lambda: replace(fitted(), queries=("image", "text")), "serve one query modality"),
         (lambda: Hubs(0.5, 5, np.ones((30, 2)), keys=np.arange(3)), "one key per query"),
         (lambda: fitted().then(Center().fit(X, Y).correction_), "can only be the last"),
     ],

@@ -72,7 +72,7 @@ def test_fix_with_a_preset_needs_no_pairs_and_judges_nothing(tmp_path):
     assert not done.diagnoses
     assert not [file for file in written if file.startswith(("diagnosis", "report"))]
     assert not [step for step in done.next_steps if "report" in step]
-    assert "neither fitted nor judged" in (tmp_path / "fixed" / "README.md").read_text()
+    assert "neither fitted nor tested" in (tmp_path / "fixed" / "README.md").read_text()
     stored = open_embeddings(tmp_path / "fixed" / "documents-text.parquet", column="embedding")
     np.testing.assert_allclose(stored.rows(), open_preset(name).apply(text, "text"), atol=1e-5)
     kept = Correction.load(tmp_path / "fixed" / "correction.safetensors")

@@ -99,7 +99,7 @@ def test_with_few_pairs_it_gives_metrics_but_no_verdict():
     assert found.n_groups["confirm"] == 99
     assert found.verdict == "not enough pairs"
     assert found.correction is None  # neither of these keeps rankings
-    assert "99 pairs are left to confirm on" in found.sentence
+    assert "the confirm split has 99 pairs" in found.sentence
     assert len(found.trials) == 2
     assert diagnose(*with_gap(400), correctors=FEW).verdict == "use"
 
@@ -111,7 +111,7 @@ def test_without_enough_pairs_a_correction_that_keeps_rankings_is_offered_as_not
     assert found.verdict == ("not enough pairs" if pairs == "few" else "no pairs")
     assert found.recommended == "Calibrate(mode='keep')"
     label = "balances the modalities; too few pairs to test relevance"
-    assert f"is offered: it {label}." in found.sentence
+    assert f"The fallback is {found.recommended}: it {label}." in found.sentence
     assert found.correction.about["judged_on"] == label
     assert found.correction.about["fitted_on"] == {"image": 200, "text": 200}
     trial = next(t for t in found.trials if t.method == found.recommended)

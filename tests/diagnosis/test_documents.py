@@ -110,7 +110,7 @@ def test_a_diagnosis_says_what_they_change():
     assert found.others.after_alone == pytest.approx(same.confirm.goal.value.value, abs=1e-9)
     assert str(found.others) in found.notes
     assert alone.others is None
-    assert any("holds nothing but these rows" in note for note in alone.notes)
+    assert any("holds only these rows" in note for note in alone.notes)
 
 
 def test_a_share_of_other_documents_is_drawn_where_there_are_many():

@@ -58,7 +58,7 @@ def test_retrieval_is_that_of_the_true_groups(how, seed, times, texts_repeat):
     assert np.array_equal(found.ranks_x, wanted.ranks_x)
     assert np.array_equal(found.ranks_y, wanted.ranks_y)
     what = "text" if texts_repeat else "image"
-    assert found.duplicates.startswith(f"30 {what} rows stand {times} times each.")
+    assert found.duplicates.startswith(f"30 {what} rows occur {times} times each.")
     assert wanted.duplicates == ""
 
 
@@ -75,7 +75,7 @@ def test_verdict_and_metrics_are_those_of_the_true_groups(how, seed):
     assert found.sentence == wanted.sentence
     assert f"on {found.n_groups['confirm']} held-out groups" in found.sentence
     assert found.notes[0] == (
-        "430 image rows stand 2 times each. With copies in one group, 860 pairs are 430 groups, "
+        "430 image rows occur 2 times each. With copies in one group, 860 pairs form 430 groups, "
         "the largest with 2 image and 2 text rows."
     )
 
@@ -103,7 +103,7 @@ def test_an_evaluation_is_that_of_the_true_groups():
     wanted = evaluate_correction(X, Y, correction, groups=groups)
     apart = evaluate_correction(X, Y, correction, group_duplicates=False)
     assert plain(found) == plain(wanted)
-    assert found.duplicates.startswith("100 image rows stand 5 times each.")
+    assert found.duplicates.startswith("100 image rows occur 5 times each.")
     assert (found.n_groups, apart.n_groups, apart.duplicates) == (100, 500, None)
     assert (found.counted, apart.counted) == ("groups", "pairs")
 
@@ -112,7 +112,7 @@ def test_measures_stay_and_say_what_stands_several_times():
     X, Y, _ = photos(40)
     found = measure(X, Y)
     assert found.pairs.n_pairs == 200
-    assert "40 image rows stand 5 times each." in found.sampling()
+    assert "40 image rows occur 5 times each." in found.sampling()
 
 
 def test_it_can_be_refused():
@@ -141,7 +141,7 @@ def test_few_class_names_are_too_few_groups_for_a_verdict():
     X, Y = names[labels] + 0.3 * rng.normal(size=(1_000, 16)) + 2, names[labels] - 2
     found = diagnose(X, Y, correctors=FEW)
     assert found.verdict == "not enough pairs"
-    assert "1,000 pairs are 10 groups" in found.duplicates
+    assert "1,000 pairs form 10 groups" in found.duplicates
 
 
 def test_on_the_command_line_it_is_said_and_can_be_refused(tmp_path):
@@ -149,7 +149,7 @@ def test_on_the_command_line_it_is_said_and_can_be_refused(tmp_path):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     paths = [str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
-    said = "20 image rows stand 5 times each. With copies in one group, 100 pairs are 20 groups"
+    said = "20 image rows occur 5 times each. With copies in one group, 100 pairs form 20 groups"
     for command in ("evaluate", "measure"):
         done = modgap(command, *paths)
         assert said in " ".join(done.out.split()), command

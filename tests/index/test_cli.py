@@ -58,7 +58,7 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     assert result["first_row"] == 5
     shown = modgap("index", "search", *common, files / "text.npy", "--only", "image", "-k", "2",
                    *table).stdout.splitlines()  # fmt: skip
-    assert shown[0].split() == ["query", "place", "id", "modality", "score"]
+    assert shown[0].split() == ["query", "rank", "id", "modality", "score"]
     assert len(shown) == 1 + 2 * N
     checked = json.loads(modgap("index", "evaluate", *common, *documents, "--json", *table).stdout)
     assert checked["recall"] == {"text": 1.0}

@@ -1,4 +1,4 @@
-"""Two corrections, one for each asking modality: two vectors a document, in every database."""
+"""Two corrections, one for each query modality: two vectors a document, in every database."""
 
 from __future__ import annotations
 

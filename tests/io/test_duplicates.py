@@ -126,7 +126,7 @@ def test_photos_given_once_for_each_caption_are_one_group_each(rng):
     ] * 2
     assert data.n_groups == 10
     assert data.duplicates == (
-        "10 image rows stand 5 times each. With copies in one group, 50 pairs are 10 groups, the "
+        "10 image rows occur 5 times each. With copies in one group, 50 pairs form 10 groups, the "
         "largest with 5 image and 5 text rows."
     )
 
@@ -137,7 +137,7 @@ def test_copies_on_either_side_join_groups(rng):
     data = _grouped(X, Y)
     assert data.groups[0].tolist() == data.groups[1].tolist() == [0, 0, 0, 3, 4, 5]
     assert (
-        "6 image rows are 5 different ones, one of them 2 times and 6 text rows" in data.duplicates
+        "6 image rows are 5 distinct rows, one of them 2 times and 6 text rows" in data.duplicates
     )
 
 
@@ -153,7 +153,7 @@ def test_rows_paired_by_id_or_group_are_joined_too(rng):
         image, text = data.groups
         assert image[0] == image[3] == text[0] == text[3]
         assert data.n_groups == 3
-        assert "4 groups are 3 groups" in data.duplicates
+        assert "4 groups form 3 groups" in data.duplicates
         # The keys by which documents find their own queries are those of the first group.
         assert data.keys_of("image")[3] == data.keys_of("text")[0] == data.keys_of("image")[0]
 
@@ -202,7 +202,7 @@ def test_equal_report_sentences_are_one():
     X, Y = load_published("features_convirt.npy")
     data = _grouped(X, Y)
     assert data.n_groups == 443
-    assert "500 text rows are 443 different ones, one of them 10 times" in data.duplicates
+    assert "500 text rows are 443 distinct rows, one of them 10 times" in data.duplicates
 
 
 def test_class_texts_that_are_merely_alike_stay_apart():

@@ -72,7 +72,7 @@ def test_each_hit_has_its_modality_its_source_and_one_number(known):
     named = set(zip(found.sources.ravel(), found.modalities.ravel(), strict=True))
     assert named == {("bm25", "text"), ("image", "image")}
     header, lines = found.table()
-    assert header == ("query", "place", "id", "modality", "source", "score", "expected wrong")
+    assert header == ("query", "rank", "id", "modality", "source", "score", "expected wrong")
     assert len(lines) == 400
     assert all(line[2].startswith("caption") == (line[4] == "bm25") for line in lines)
     # Named by modality, a list needs no source.
@@ -185,7 +185,7 @@ def test_the_example_puts_words_and_vectors_into_one_list():
     assert ran.err == ""
     lines = ran.out.splitlines()
     assert next(line for line in lines if "expected wrong" in line).split()[:4] == [
-        "place", "id", "modality", "source",
+        "rank", "id", "modality", "source",
     ]  # fmt: skip
     rows = [line.split() for line in lines if line[:1].isdigit()]
     assert {(row[1], row[3], row[4]) for row in rows} == {

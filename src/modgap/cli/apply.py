@@ -26,7 +26,7 @@ def apply(
     trust_rows: options.TrustRows = False,
     engine: options.EngineOption = "local",
 ) -> None:
-    """Apply a correction to embeddings, batch by batch; ids, captions and groups come along.
+    """Apply a correction to embeddings, batch by batch; keep ids, captions and groups.
 
     Rows that do not look like those of the modality that the correction was fitted on are refused.
     Of a folder of shards into a folder, a run that was stopped goes on when it is run again.

@@ -22,7 +22,7 @@ def drift(
     as_json: AsJson = False,
     names: str = "image,text",
 ) -> None:
-    """Compare two sets of rows: what moved, and does a correction still fit.
+    """Compare two sets of rows: what changed, and whether a correction still fits.
 
     Examples: modgap drift fitted.npz today.npz --correction correction.safetensors
 
@@ -54,7 +54,7 @@ def drift(
         for sentence in report.sentences():
             out.print(sentence, markup=False, soft_wrap=True)
         out.print(
-            f"[dim]* beyond chance (z above {report.threshold:.1f}) and large; {report.rows} rows"
+            f"[dim]* significant (z above {report.threshold:.1f}) and large; {report.rows} rows"
             "[/dim]"
         )
     if fail_on_drift and (report.drifted or report.fits is False):

@@ -16,8 +16,8 @@ from modgap.core.checks import InputValueError
 
 index_app = typer.Typer(
     name="index",
-    help="Build, change, search and check one index that holds all modalities, corrected. Searches "
-    "are exact unless you ask for graphs, of which each modality then has its own.",
+    help="Build, change, search and check one index of all modalities, corrected. Searches "
+    "are exact by default. Graphs are optional; each modality has its own.",
     epilog="Example: modgap index build both.faiss correction.safetensors image=image.npy "
     "text=text.npy --factory HNSW32,Flat",
     no_args_is_help=True,

@@ -15,7 +15,7 @@ def mixbench(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate one index of texts, images and documents of both on MixBench.
+    """Evaluate one index of texts, images and image-text documents on MixBench.
 
     Example: modgap mixbench MixBench25
     """

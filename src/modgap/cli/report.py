@@ -32,7 +32,7 @@ def report(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained page: the verdict, the gap to look at and to move, every measure.
+    """Write one self-contained page: the verdict, an interactive view of the gap, all measures.
 
     Example: modgap report image.npy text.npy -o report.html
     """

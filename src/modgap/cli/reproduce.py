@@ -39,7 +39,7 @@ def reproduce(
     seeds: int = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Run figures and tables of the four papers and put the published numbers beside ours.
+    """Reproduce figures and tables of the four papers, and compare with the published numbers.
 
     The exit status is 1 if a claim that needs no outside data disagrees, a verdict is not the one
     on record, or a run fails. With --rows, an entry that needs only embeddings runs on your own;

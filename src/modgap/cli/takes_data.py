@@ -72,7 +72,7 @@ def _with_data(
             raise InputValueError(f"Give the PATH of the data, or --{unless}.")
         data = open_data(**described)
         if says and data.undecided:
-            say(f"modgap: {data.undecided}")
+            say(f"modgap: warning: {data.undecided}")
         command(data, **given)
 
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

@@ -32,7 +32,7 @@ def vslerp(
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Go from one row to another around the mean of their modality (vertical SLERP).
+    """Interpolate between two rows around the mean of their modality (vertical SLERP).
 
     Levi and Gilboa 2025, eq. 12. Rows are used as they are: give raw ones where you have them.
 

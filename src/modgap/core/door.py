@@ -24,7 +24,7 @@ from modgap.core.text import same_text, same_texts
 
 _WITH_DIMENSIONS = {
     1: " One row alone is X[None, :].",
-    3: " Batches become one matrix with np.concatenate(X); of patches or tokens take one row each.",
+    3: " Join batches with np.concatenate(X). Of patches or tokens, keep one row per item.",
 }
 
 

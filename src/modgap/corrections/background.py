@@ -94,7 +94,7 @@ class Background(Brief):
         documents_by_list : mapping of str to (n, d) arrays
             The documents of each list as the model gives them.
         bank : (b, d) array
-            Unlabelled queries of the kind that will be asked; 100 or more. At most 2,000 are kept,
+            Unlabelled queries like those of your users; 100 or more. At most 2,000 are kept,
             spread over them.
         hubs : float
             α, the share of a document's hubness that is subtracted from its cosine; 0 for none.

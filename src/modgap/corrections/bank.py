@@ -22,7 +22,7 @@ from modgap.io import Embeddings, Modalities
 from modgap.io.group_keys import document_keys, named_keys, row_keys
 from modgap.moments.modality import moments_of_rows
 
-# A bank whose hubs fall short of those of the rows that ask by more than this is foreign.
+# A bank whose hubs fall short of those of the query rows by more than this is foreign.
 FOREIGN_BANK = 0.25
 _SAMPLE, _DRAWS, _NEIGHBOURS = 1_000, 5, 10
 # Over fewer documents, ten classes say, a rank correlation is chance.
@@ -43,14 +43,14 @@ def check_bank(correction: Correction, bank: Array | Embeddings, data: Modalitie
     bank : (n, d) array
         Queries as the model gives them.
     data : Modalities
-        Documents, and rows that ask as they will be asked with.
+        Documents, and query rows, like those of your users.
     """
     (asking,) = correction.queries
     source = Embeddings.of(bank, "bank")
     if source.n_rows < MIN_BANK:
         raise InputValueError(
             f"A bank must have at least {MIN_BANK} queries, got {source.n_rows}. "
-            "Take a query log, or captions of the kind that will be asked."
+            "Take a query log, or captions like the queries of your users."
         )
     if source.dim != correction.dim_in:
         raise InputValueError(
@@ -81,7 +81,7 @@ def shortfall(correction: Correction, bank: Array | Embeddings, data: Modalities
     """How far the hubs that a bank finds are from those that the rows which ask find.
 
     ρ₀ − ρ: ρ is the rank correlation, over documents, of their hubness by the bank and by a draw of
-    the rows that ask; ρ₀ that of two such draws. About 0 for queries of the same kind, and above
+    the query rows; ρ₀ that of two such draws. About 0 for queries of the same kind, and above
     0.25 for at most 3 % of proper banks and most foreign ones, see hubs.md. NaN where there
     are too few rows to tell.
 

@@ -66,7 +66,7 @@ class Corrector(BaseEstimator, ABC):
     # The key of the maps ("x" or "y", beyond two modalities a name) whose queries they serve, where
     # they serve one only.
     asking_: str | None
-    # Moments of the rows that ask, by the same keys, where these are not the documents.
+    # Moments of the query rows, by the same keys, where these are not the documents.
     asking_moments_: dict[str, RowMoments]
 
     def fit(
@@ -102,15 +102,15 @@ class Corrector(BaseEstimator, ABC):
             Queries by modality, where they are not like its documents: short queries beside long
             captions, or a model with a prompt for queries.
         bank : (n, d) array, optional
-            Unlabelled queries of the kind that will be asked, for a correction with hubs: a query
-            log, say. By default the rows that ask, of which no document meets its own.
+            Unlabelled queries like those of your users, such as a query log, for a correction with
+            hubs. Default: the rows of the query modality; a document skips its own.
         rows : {"unit", "given"}
             "unit" brings every row to unit length first, here and in the maps, as cosines do;
             "given" uses rows as they are, for searches by inner product or Euclidean distance.
         model : str, optional
-            The name of the model, noted in the correction.
+            The name of the model, stored in the correction.
         moments : PairMoments, optional
-            The moments of these very rows, where they are at hand already, with those of the unit
+            The moments of these very rows, if already computed, with those of the unit
             rows where ``rows`` is "unit".
         progress : callable, optional
             Called as ``progress(step, done, total)``.

@@ -47,7 +47,7 @@ class Calibrate(Corrector):
 
     ``hubs`` (0 to 1) also subtracts that share of a document's hubness, its mean score on the
     ``neighbours`` queries of a bank that score it highest, which raises recall above that of the
-    raw vectors where the bank holds queries of the kind that will be asked. It takes one more
+    raw vectors where the bank holds queries like those of your users. It takes one more
     column, and rankings within a modality change; see `modgap.corrections.hubs`.
 
     Ranks by inner product. ``modgap.search.merge_corrected`` tries it without touching an index.
@@ -75,7 +75,7 @@ class Calibrate(Corrector):
         check_count(self.neighbours, "neighbours")
         if self.hubs and self.form != "single":
             raise InputValueError(
-                f"Hubs are those of one asking modality: form must be 'single', got {self.form!r}."
+                f"Hubs serve one query modality: form must be 'single', got {self.form!r}."
             )
 
     @property
@@ -95,7 +95,7 @@ class Calibrate(Corrector):
 
     def why_closed(self) -> str:
         """Why no modality can be added to what it fitted; empty where one can."""
-        return "" if self.serves_one else f"form={self.form!r} depends on all modalities that ask"
+        return "" if self.serves_one else f"form={self.form!r} depends on all query modalities"
 
     def _after_fit(self, data: Modalities, bank: Array | Embeddings | None) -> None:
         if self.hubs and bank is not None:

@@ -37,7 +37,7 @@ from modgap.moments import RowMoments
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
-# A file that claims more was not written by modgap: one block is one asking modality's.
+# A file that claims more was not written by modgap: one block is one query modality's.
 _MOST_NAMES, _MOST_BLOCKS = 1_000, 64
 METRICS = ("cosine", "inner_product", "euclidean")
 
@@ -47,7 +47,7 @@ class FittedRows(Brief):
     """How many rows of a modality there were, and the mean and variance of each feature.
 
     Of the rows at unit length where the correction's maps bring them there, else as given. The
-    ``covariance`` of rows that ask is kept where the map of a further modality takes it.
+    ``covariance`` of query rows is kept where the map of a further modality takes it.
     """
 
     n: int
@@ -181,7 +181,7 @@ class Correction(Brief):
             )
         if len(self.queries) > 1:
             raise InputValueError(
-                "Hubs are those of one asking modality, and this correction serves "
+                "Hubs serve one query modality, and this correction serves "
                 f"{' and '.join(self.queries)} queries. Make one for each."
             )
         columns = self.affine(self.names[0]).dim_out

@@ -36,8 +36,9 @@ class ExpectedWrong(Corrector):
     results are merged by expected wrong results, see `modgap.corrections.background`.
 
     It needs no pairs, and no mean or spread that grows stale: documents unlike those it was fitted
-    on change nothing. It needs a bank of 100 queries or more of the kind that will be asked; by
-    default the rows that ask are the bank. One index answers with one search for each modality.
+    on change nothing. It needs a bank of 100 queries or more like those of your users; by
+    default the rows of the query modality are the bank. One index answers with one search for
+    each modality.
 
     Ranks by inner product within a modality, and serves the queries of one.
     """

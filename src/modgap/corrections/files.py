@@ -1,4 +1,4 @@
-"""Files of corrections: one, or one for each asking modality side by side."""
+"""Files of corrections: one, or one for each query modality side by side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def load_corrections(
     ----------
     path : path
         A correction file; or a folder that holds ``correction.safetensors`` or several
-        ``correction-NAME.safetensors``, one for each asking modality.
+        ``correction-NAME.safetensors``, one for each query modality.
     queries : str, optional
         Only the one for queries of this modality, or ``"both"`` for all, of which there must then
         be more than one. Without it all that are there.
@@ -55,7 +55,7 @@ def load_corrections(
     if check_choice(queries, "queries", (*names, BOTH)) == BOTH:
         if len(found) == 1:
             raise InputValueError(
-                f"{path} serves {served} queries only. Make one for each asking modality: "
+                f"{path} serves {served} queries only. Make one for each query modality: "
                 "modgap fit … --queries both -o correction.safetensors, and give the folder they "
                 "are in."
             )
@@ -114,7 +114,7 @@ def correction_file_name(asking: str, *, several: bool) -> str:
 def save_corrections(
     corrections: Mapping[str, Correction], path: str | os.PathLike[str]
 ) -> list[Path]:
-    """Write corrections, keyed by asking modality; the files written.
+    """Write corrections, keyed by query modality; the files written.
 
     One goes to ``path`` itself, several beside it: ``correction-text.safetensors`` and so on for
     ``correction.safetensors``.

@@ -6,7 +6,7 @@ How it works, for one list of results (the documents of one modality, a lexical 
    that level; the first three results may be matches and are left out of it.
 2. A hit's height U is its score above the level, in units of the geometric mean of the query's
    slope and that of all queries. So scores of different queries and lists can be compared.
-3. A bank holds unlabelled queries of the kind that will be asked. E is how many documents a query
+3. A bank holds unlabelled queries like those of your users. E is how many documents a query
    of the bank has at this height or above, on average. BLAST calls this an E-value.
 4. Few documents lie far above the level; there log E goes on as a straight line.
 5. Whether a query has a match at all is decided from the E and the score of its best hit, and

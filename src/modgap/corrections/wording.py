@@ -134,7 +134,7 @@ def of_preset(correction: Correction) -> str:
         return ""
     return (
         f"The correction is the preset {about['preset']}, fitted on {about['data']}, embedded by "
-        f"{about['model']}. It was neither fitted nor judged on these rows."
+        f"{about['model']}. It was neither fitted nor tested on these rows."
     )
 
 
@@ -217,9 +217,9 @@ def extension_lines(
         for name, file in held.items()
     ]
     return [
-        "  the maps that were there, and the documents they made, stay as they are",
-        f"  not judged: whether {asking} queries find the right {added} documents, and whether "
-        f"their rows are of the same model. With rows that match: {judge}",
+        "  existing maps and corrected documents do not change",
+        f"  not tested: whether {asking} queries find the right {added} documents, and whether "
+        f"their rows are of the same model. To test it with matching rows: {judge}",
         *_next_lines(commands),
     ]
 
@@ -383,19 +383,19 @@ def fix_steps(
     for name, correction in made_for.items():
         if correction.background is not None:
             steps["elsewhere"] += [
-                f"for {name} queries, search column {columns[name]} of {stored} "
-                "by inner product, each modality for its best 30, and merge the lists with "
-                "modgap.search.merge; map queries:",
+                f"for {name} queries: search column {columns[name]} of {stored} "
+                "by inner product, 30 results per modality, and merge the lists with "
+                "modgap.search.merge. Correct the queries with:",
                 queries[name],
             ]
             continue
         steps["elsewhere"] += [
-            f"for {name} queries, load column {columns[name]} of {stored} into "
-            f"a flat index that ranks by {metric_to_rank_by(correction)}, and map queries:",
+            f"for {name} queries: load column {columns[name]} of {stored} into a flat index "
+            f"that ranks by {metric_to_rank_by(correction)}. Correct the queries with:",
             queries[name],
         ]
     if functions:
-        steps["elsewhere"].append("for graphs, build an index: it keeps one for each modality")
+        steps["elsewhere"].append("for HNSW, build an index: it keeps one graph per modality")
     return tuple(
         f"{label if place == 0 else '':13}  {line}"
         for label, lines in steps.items()

@@ -111,7 +111,7 @@ def choose_hubs(
     asking : str
         The query modality.
     metric : {"cosine", "inner_product"}
-        How the rows as they are get ranked.
+        The metric that ranks the raw rows.
     bank : (n, d) array, optional
         Unlabelled queries of that modality; by default those of the other half.
     seed : int

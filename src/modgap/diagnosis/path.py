@@ -105,9 +105,9 @@ def gap_paths(
     X, Y, names, groups, paired
         The modalities, as for ``measure``.
     queries : str or several, optional
-        The modalities that ask, as for ``diagnose``.
+        The query modalities, as for ``diagnose``.
     metric : {"cosine", "inner_product", "euclidean"}
-        How the rows as they are get ranked.
+        The metric that ranks the raw rows.
     diagnosis : Diagnosis, optional
         That of the same rows, queries, metric and seed: the correction that it recommends or offers
         comes first, or the best fixed one where that moves no row.

@@ -152,16 +152,16 @@ def diagnose(
     correctors : sequence of Corrector, optional
         What to try; ``DEFAULT_CORRECTORS`` and ``ExpectedWrong`` when left out.
     bank : (n, d) array, optional
-        Unlabelled queries of the kind that will be asked, a query log for instance, from which
-        expected wrong results and a document's hubness are taken; by default the rows that ask.
+        Unlabelled queries like those of your users, for example a query log. Expected wrong
+        results and hubness are computed from them. Default: the rows of the query modality.
     model : str, optional
-        The name of the model, noted in the correction.
+        The name of the model, stored in the correction.
     trust_pairs : bool
         Go on with pairs that look like none: rows in another order, or of another model, are
         refused otherwise.
     group_duplicates : bool
-        Whether rows that stand several times on one side belong to one group, as they do in one
-        image with five captions; see ``Modalities.with_duplicates_grouped``.
+        Whether copies of a row form one group, such as an image repeated for each of its five
+        captions; see ``Modalities.with_duplicates_grouped``.
     seed : int
         Seed of the splits, the samples, the noise and the resamples.
     progress : callable, optional
@@ -327,7 +327,7 @@ class _Run:
         if not (self.tries_merging and one_asks and self.goal == "mixed"):
             if self.bank is not None:
                 self.failures["expected wrong results"] = (
-                    "they are tried for one asking modality, the goal mixed and cosine or inner "
+                    "they are tried for one query modality, the goal mixed and cosine or inner "
                     "product; modgap fit uses the bank all the same"
                 )
             return

@@ -232,33 +232,32 @@ def unjudged_sentence(
     """
     if paired:
         why = (
-            f"Not enough pairs: {n} {counted} are left to confirm on, and a verdict needs "
+            f"Not enough pairs: the confirm split has {n} {counted}, and a verdict needs "
             f"{MIN_CONFIRM_GROUPS}."
         )
-        wanted = f"With {4 * MIN_CONFIRM_GROUPS} pairs or more"
+        wanted = f"Give {4 * MIN_CONFIRM_GROUPS} pairs or more to test"
     else:
         why = "No pairs."
-        wanted = "With a few hundred pairs (at least 400)"
+        wanted = f"Give a few hundred pairs (at least {4 * MIN_CONFIRM_GROUPS}) to test"
     results = "the wrong results" if paired else "the results"
     if trial is None or correction is None:
-        unfit = f" No correction is offered: {failure}" if failure else ""
+        unfit = f" No correction is possible: {failure}" if failure else ""
         shares = own_share_words(results, queries, balanced, raw)
-        return f"{why} Now {shares}.{unfit or f' {wanted} a correction can be judged.'}"
+        return f"{why} Now {shares}.{unfit or f' {wanted} a correction.'}"
     shares = own_share_words(results, queries, balanced, raw, trial.confirm)
     metrics = ""
     if paired and trial.confirm.goal.change is not None:
         change, words = trial.confirm.goal.change, goal_words(goal, correction.names)
         metrics = (
-            f" On these few, {words} goes from {raw.goal.value.value:.3f} to "
+            f" On these {n} {counted}, {words} goes from {raw.goal.value.value:.3f} to "
             f"{trial.confirm.goal.value.value:.3f} ({signed(change.low)} to {signed(change.high)})."
         )
     if goal != "mixed":
-        metrics += f" The goal {goal} was not judged."
+        metrics += f" The goal {goal} was not tested."
     return (
-        f"{why} {trial.method} is offered: it {NOT_JUDGED}. Now {shares} "
+        f"{why} The fallback is {trial.method}: it {NOT_JUDGED}. Now {shares} "
         f"({n:,} {counted}).{metrics} "
-        f"{in_one_sentence(correction)} {wanted} it can be judged whether the right results come "
-        "first."
+        f"{in_one_sentence(correction)} {wanted} whether the right results come first."
     )
 
 
@@ -351,8 +350,8 @@ class Diagnosis(HasTable, HasFigure, Result):
     ``raw`` holds the metrics of the rows as they are, ``trials`` those of every correction, all
     from the confirm split. ``n_groups`` says how many groups each split has; without pairs, how
     many rows of both modalities were fitted on and how many of each confirm; ``counted`` says what
-    they count. ``duplicates`` says which rows stand several times, None where nobody looked.
-    ``queries`` are the modalities that ask: recall and the mixed index are about their queries.
+    they count. ``duplicates`` counts the rows that occur several times; None if not checked.
+    ``queries`` are the query modalities: recall and the mixed index are about their queries.
     ``balanced_share`` is the share of the query's own modality in the index of the confirm split.
     ``hubs`` says how much hubness to subtract, where that could be judged. ``cut`` is what a cut at
     one expected wrong result keeps, ``others`` what the other documents of the index change, where
@@ -404,8 +403,8 @@ class Diagnosis(HasTable, HasFigure, Result):
             if self.correction.background is None:
                 kind = "a fixed correction knows only documents like those it was fitted on"
             found.append(
-                f"The index that was judged holds nothing but these rows; {kind}. Give what else "
-                "yours holds: --documents (in Python, Modalities.with_documents)."
+                f"The tested index holds only these rows; {kind}. Does your index hold more "
+                "documents? Add them with --documents (in Python, Modalities.with_documents)."
             )
         return found if self.hubs is None else [*found, self.hubs.sentence]
 

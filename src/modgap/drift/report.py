@@ -67,7 +67,7 @@ class StreamDrift(Result):
             gap = self.mean_shift_of_gap
             of_gap = "" if gap is None else f", {gap:.2f} of the gap"
             yield (
-                f"The mean of {self.name} moved by {self.mean_shift:.2f} of the spread{of_gap} "
+                f"The mean of {self.name} moved by {self.mean_shift:.2f} SD{of_gap} "
                 f"(z {self.mean_z:.0f})."
             )
         if "spread" in self.moved:
@@ -175,15 +175,15 @@ class DriftReport(HasTable, Result, HasFigure):
         rows = [
             ("rows then", *(number(s.n_then) for s in self.streams)),
             ("rows now", *(number(s.n_now) for s in self.streams)),
-            self._line("rows that count as one", "clustering", ".1f"),
-            self._line("mean moved, in spreads", "mean_shift", star="mean"),
+            self._line("rows per independent row", "clustering", ".1f"),
+            self._line("mean shift, in SD", "mean_shift", star="mean"),
             self._line("  in gaps", "mean_shift_of_gap"),
             self._line("  cosine with the gap", "along_gap"),
             self._line("  z", "mean_z", ".1f"),
-            self._line("spread, now over then", "spread_ratio", star="spread"),
+            self._line("variance, now / then", "spread_ratio", star="spread"),
             self._line("  z", "spread_z", ".1f"),
-            self._line("shape moved", "shape_distance", star="shape"),
-            self._line("  most in one direction", "direction_ratio"),
+            self._line("covariance shape change", "shape_distance", star="shape"),
+            self._line("  most changed direction", "direction_ratio"),
             self._line("  z", "shape_z", ".1f"),
         ]
         shown = [row for row in rows if row[0][0] != " " or any(cell != "–" for cell in row[1:])]
@@ -210,7 +210,7 @@ class DriftReport(HasTable, Result, HasFigure):
             )
             for gap in self.gaps
         ]
-        return (("gap", "then", "now", "moved, of it", "cosine", "z"), rows) if rows else None
+        return (("gap", "then", "now", "change, relative", "cosine", "z"), rows) if rows else None
 
     def ranges(self) -> Ranges:
         """Each change in units of what counts as large."""
@@ -250,9 +250,9 @@ class DriftReport(HasTable, Result, HasFigure):
         if not (stream.judged and large and stream.clustering > _CLUSTERED):
             return ""
         return (
-            f"The mean of {stream.name} is off by {stream.mean_shift:.2f} of the spread, which "
-            f"chance may do: {stream.clustering:.0f} rows that come together count as one. If they "
-            "are sorted, and no log, take them as independent (--independent)."
+            f"The mean of {stream.name} moved by {stream.mean_shift:.2f} SD, which may be chance: "
+            f"neighbouring rows are alike, so {stream.clustering:.0f} of them count as one. For "
+            "sorted rows that are no log, use --independent."
         )
 
     def _repr_html_(self) -> str:

@@ -54,7 +54,7 @@ def retrieval_among_all(
     metric : {"cosine", "inner_product", "euclidean"}, optional
         What the search ranks by; the correction's own metric, else the cosine.
     queries : sequence of str, optional
-        The modalities that ask; by default all that the correction serves.
+        The query modalities; by default all that the correction serves.
     sample : int
         Ask the queries of at most this many groups.
     seed : int

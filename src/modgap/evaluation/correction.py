@@ -156,7 +156,7 @@ def evaluate_correction(
     """Every metric of ``diagnose`` before and after one correction.
 
     ``details`` of the result holds recall at 5 and 10, median ranks, and of the mixed index each
-    asking modality, matches of both modalities as targets, and mixing ratios. Every index holds the
+    query modality, matches of both modalities as targets, and mixing ratios. Every index holds the
     other documents of ``Modalities.with_documents`` and the rows without a match, at most 10,000 of
     each modality.
 
@@ -167,15 +167,15 @@ def evaluate_correction(
     correction : Correction, optional
         Without it, the rows as they are.
     metric : {"cosine", "inner_product", "euclidean"}
-        How the rows as they are get ranked; the corrected rows are ranked by the correction's
-        own.
+        The metric that ranks the raw rows. Corrected rows are ranked by the metric of the
+        correction.
     queries : str or several, optional
-        The modalities that ask; by default all that the correction serves.
+        The query modalities; by default all that the correction serves.
     sample : int
         Evaluate on at most this many groups.
     group_duplicates : bool
-        Whether rows that stand several times on one side belong to one group, as they do in one
-        image with five captions; see ``Modalities.with_duplicates_grouped``.
+        Whether copies of a row form one group, such as an image repeated for each of its five
+        captions; see ``Modalities.with_duplicates_grouped``.
     seed : int
         Seed of the sample, the noise and the resamples.
     progress : callable, optional

@@ -78,7 +78,7 @@ class Evaluator:
     data : Modalities
         The rows to evaluate on.
     metric : {"cosine", "inner_product", "euclidean"}
-        How the rows as they are get ranked.
+        The metric that ranks the raw rows.
     goal : {"mixed", "robust", "quantised"}
         Which metrics are the goal.
     queries : sequence of str, optional

@@ -58,7 +58,7 @@ def directions(
 ) -> dict[str, tuple[str, str]]:
     """The recall metrics by name, each with the query modality and the one that is searched.
 
-    ``queries`` are the modalities that ask; those ``apart`` have queries that are not documents,
+    ``queries`` are the query modalities; those ``apart`` have queries that are not documents,
     and search their own modality too.
 
     >>> directions(("image", "text"), ["text"])
@@ -84,7 +84,7 @@ def directions(
 def metric_descriptions(
     names: Sequence[str], queries: Sequence[str] | None = None, apart: Collection[str] = ()
 ) -> dict[str, str]:
-    """Key and explanation of each metric for these asking modalities, in the order shown."""
+    """Key and explanation of each metric for these query modalities, in the order shown."""
     both, other = ("both", "the other modality") if len(names) == 2 else ("all", "another modality")
     if apart:
         other = "any modality"
@@ -174,7 +174,7 @@ def correction_metrics(
 ) -> dict[str, Sample | GapSample]:
     """The metrics of a correction, all or those wanted; without pairs, those that need none.
 
-    ``asking`` are the modalities that ask, each served by the correction. The gap is that of the
+    ``asking`` are the query modalities, each served by the correction. The gap is that of the
     documents.
     """
     data = before.data
@@ -244,7 +244,7 @@ class _Searches:
 
     @cached_property
     def _searched(self) -> dict[tuple[str, str], DisturbedSearch]:
-        """By the asking modality and the one that is searched."""
+        """By the query modality and the one that is searched."""
         rows, correction = self._rows, self._rows.correction
         assert correction is not None
         return {

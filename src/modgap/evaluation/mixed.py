@@ -218,7 +218,7 @@ def mixed_retrieval(
     k : int
         Places to look at for recall and shares; NDCG looks at ten.
     queries : str or several, optional
-        The modalities that ask; by default all that the correction serves.
+        The query modalities; by default all that the correction serves.
     x_share : float
         Share of the groups that are in the index as the first of two modalities.
     shares : mapping of str to float, optional

@@ -68,7 +68,7 @@ def mixed_results(
     k: int = NDCG_PLACES,
     seed: int = 0,
 ) -> tuple[MixedResults, ...]:
-    """The results behind ``mixed_retrieval``, in the same indexes, for each asking modality.
+    """The results behind ``mixed_retrieval``, in the same indexes, for each query modality.
 
     Queries ask whose match is of another modality: as many times as there are other modalities,
     each time in another index. Without pairs one index holds every row, and every row asks. The

@@ -63,7 +63,7 @@ class Corrected:
         return rows, np.concatenate([groups, np.full(others.n_rows, -1)])
 
     def queries(self, name: str) -> Array:
-        """The rows of a modality that ask."""
+        """The query rows of a modality."""
         if name not in self._queries:
             rows = self.data.queries_of(name).rows()
             self._queries[name] = self._mapped(rows, name, "query")
@@ -82,8 +82,8 @@ class Retrieval(HasTable, HasFigure, Result):
 
     ``ranks_x`` has, for each row of X as a query, how many non-matching rows of Y come before its
     best match; ``ranks_y`` the same for rows of Y among X; −1 for a query without a match, and for
-    all queries that the correction does not serve. ``duplicates`` says which rows stand several
-    times, None where nobody looked.
+    all queries that the correction does not serve. ``duplicates`` counts the rows that
+    occur several times; None if not checked.
     """
 
     names: tuple[str, ...]
@@ -197,8 +197,8 @@ def retrieval(
         Applied first: to the documents, and to the queries in their role. Queries that it does
         not serve are not asked.
     group_duplicates : bool
-        Whether rows that stand several times on one side belong to one group, as they do in one
-        image with five captions; see ``Modalities.with_duplicates_grouped``.
+        Whether copies of a row form one group, such as an image repeated for each of its five
+        captions; see ``Modalities.with_duplicates_grouped``.
 
     >>> import numpy as np
     >>> X = np.eye(3)

@@ -90,7 +90,7 @@ def robustness(
     Parameters
     ----------
     queries, candidates : (n, d) and (m, d) arrays
-        The rows that ask, and those that are disturbed and searched.
+        The query rows, and those that are disturbed and searched.
     noise : Noise or Quantiser
         What happens to the candidates.
     draws : int

@@ -94,7 +94,7 @@ def set_row(
     X, Y, names, groups
         Two modalities and what matches, as for ``measure``.
     queries : str, optional
-        The modality that asks, "text" where that is a name; recall is measured both ways.
+        The query modality, "text" where that is a name; recall is measured both ways.
     seed : int
         Of the groups that are drawn where there are more than 2,000, and of the halves.
     """

@@ -104,7 +104,7 @@ class VectorIndex(ABC):
     is known by its modality and its id together, so image 7 and text 7 are two documents. Ids are
     all whole numbers or all text.
 
-    Opened with several corrections, one for each asking modality, it stores one vector a document
+    Opened with several corrections, one for each query modality, it stores one vector a document
     for each, and a query searches those made for its modality. Where graphs are searched there is
     one for each modality, unless one for all was asked for, and their results are merged. With a
     correction that has a background, they are merged by expected wrong results.
@@ -151,7 +151,7 @@ class VectorIndex(ABC):
         self.metric = self._given[0].metric
         self.vectors: dict[str, StoredVector] = {}
         self.graphs: Graphs | None = None
-        # Of one graph of all modalities, measured when it was built: recall by asking modality.
+        # Of one graph of all modalities, measured when it was built: recall by query modality.
         self.graph_recall: dict[str, float] = {}
         self._metric_name, self._score = self.metrics[self.metric]
         self._resources = ExitStack()  # locks and connections, let go of by close

@@ -54,7 +54,7 @@ def add_column(
     that are there are corrected by it in batches, each committed; nothing is locked for longer
     than one. A run that was killed is run again and finishes. Where the trigger was missing or
     switched off all rows are corrected anew. Search the column with ``open_index(url, correction,
-    table=table)``; undo it with `drop_column`. With several corrections, one for each asking
+    table=table)``; undo it with `drop_column`. With several corrections, one for each query
     modality, there is a new column for each.
 
     Parameters

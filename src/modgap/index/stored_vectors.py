@@ -1,4 +1,4 @@
-"""The vectors that a document is stored as: one, or one for each asking modality."""
+"""The vectors that a document is stored as: one, or one for each query modality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that stand several times on one side, and the groups that they make one.
+"""Rows that occur several times on one side, and the groups that they join.
 
 An image with five captions, given as five equal rows beside five texts, is one thing to find. Split
 row by row it is fitted on and judged by at once, and four of its five matches count as wrong.
@@ -128,7 +128,7 @@ def _join_neighbours(
 def groups_joined(
     sides: Mapping[str, Embeddings], codes: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The groups after those that hold copies of one row became one, and what stands several times.
+    """The groups after those that hold copies of one row became one, and a count of the copies.
 
     A joined group has the least of the numbers of its groups. Nothing is said, and nothing joined,
     where copies are in one group already.
@@ -142,7 +142,7 @@ def groups_joined(
 
     >>> rows = Embeddings.from_array(np.eye(3)[[0, 0, 1, 1]])
     >>> groups_joined({"image": rows}, {"image": np.arange(4)})
-    ({'image': array([0, 0, 2, 2])}, ['2 image rows stand 2 times each'])
+    ({'image': array([0, 0, 2, 2])}, ['2 image rows occur 2 times each'])
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -167,8 +167,8 @@ def groups_joined(
 def _counted(copies: np.ndarray, name: str) -> str:
     """How often the rows of a side stand there."""
     if copies.min() == copies.max():
-        return f"{len(copies):,} {name} rows stand {copies[0]:,} times each"
+        return f"{len(copies):,} {name} rows occur {copies[0]:,} times each"
     return (
-        f"{copies.sum():,} {name} rows are {len(copies):,} different ones, one of them "
+        f"{copies.sum():,} {name} rows are {len(copies):,} distinct rows, one of them "
         f"{copies.max():,} times"
     )

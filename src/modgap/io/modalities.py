@@ -52,12 +52,12 @@ class Modalities:
     neither the user nor the rows say it. ``thumbnails`` gives
     the picture of a row, where there are any.
 
-    ``asking`` holds rows that ask, of modalities whose queries are not their documents; see
+    ``asking`` holds query rows, of modalities whose queries are not their documents; see
     ``with_queries``. ``group_keys`` tell the groups wherever their rows go, see
     `modgap.io.group_keys`; ``keyed_by`` says what they are made from.
 
     ``others`` are the other documents of the index, by modality; see ``with_documents``.
-    ``duplicates`` says which rows stand several times, once somebody looked; see
+    ``duplicates`` counts the rows that occur several times, once checked; see
     ``with_duplicates_grouped``.
 
     >>> data = Modalities.of(np.eye(3), -np.eye(3))
@@ -248,7 +248,7 @@ class Modalities:
         >>> [codes.tolist() for codes in data.groups]
         [[0, 0, 2, 2], [0, 0, 2, 2]]
         >>> data.duplicates.partition(",")[0]
-        '2 image rows stand 2 times each. With copies in one group'
+        '2 image rows occur 2 times each. With copies in one group'
         """
         looked_at = all(
             # Rows that workers read are not compared here.
@@ -275,7 +275,7 @@ class Modalities:
         what = "pairs" if self.row_by_row and len(self.sides) == 2 else "groups"
         return replace(
             found,
-            duplicates=f"{spoken(said)}. With copies in one group, {self.n_groups:,} {what} are "
+            duplicates=f"{spoken(said)}. With copies in one group, {self.n_groups:,} {what} form "
             f"{found.n_groups:,} groups, the largest with {largest} rows.",
         )
 
@@ -381,7 +381,7 @@ class Modalities:
         return name in self.asking
 
     def queries_of(self, name: str) -> Embeddings:
-        """The rows that ask: queries of their own where there are any, else the documents."""
+        """The query rows: queries of their own where there are any, else the documents."""
         return self.asking.get(name, self.sides[name])
 
     def query_groups(self, name: str) -> np.ndarray:

@@ -80,8 +80,8 @@ def _undecided(sides: Mapping[str, Embeddings]) -> str:
     """That sides of different sizes hold nothing that says which rows match, and what to do."""
     counts = spoken([f"{side.n_rows:,} {name} rows" for name, side in sides.items()])
     return (
-        f"There are {counts}, and neither ids nor groups say which of them match. Give ids on all "
-        "sides or groups (--groups), or say with paired=False (--unpaired) that none match."
+        f"{counts} cannot be paired: their numbers differ, and they have no ids or groups. Give "
+        "ids on all sides or groups (--groups), or use no pairs with paired=False (--unpaired)."
     )
 
 

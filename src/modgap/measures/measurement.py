@@ -172,8 +172,8 @@ class Measurement(HasTable, HasFigure, Result):
     ``modalities`` summarises each, ``gap_matrix`` has the distance between the means of every
     two, and ``between`` what every two tell together, in the order of the names; ``pair`` finds
     one of these. ``asking`` summarises queries that are not documents, and ``asking_gaps`` has the
-    distances of their means from those of the modalities. ``duplicates`` says which rows stand
-    several times, None where nobody looked.
+    distances of their means from those of the modalities. ``duplicates`` counts the rows that
+    occur several times; None if not checked.
 
     With two modalities, what they tell together is an attribute here too: ``gap_distance``,
     ``pairs`` and so on.
@@ -361,14 +361,14 @@ class Measurement(HasTable, HasFigure, Result):
             if known:
                 said += f" The standard error of the mean cosine is {spoken(known)}."
         if not self.at_unit_length:
-            said += " Losses and the gap of least loss are those of unit rows."
+            said += " Losses and the gap of least loss use rows at unit length."
         sizes_of_pairs = [one.pairs.n_sample for one in self.between if one.pairs]
         if sizes_of_pairs:
             most = max(sizes_of_pairs)
             at_most = "at most " if len({*sizes_of_pairs}) > 1 else ""
             said += (
-                f" Measures of pairs use {at_most}{most:,} pairs, one of each group; the loss, all "
-                "of them at once, and the gap of least loss, in batches."
+                f" Measures of pairs use {at_most}{most:,} pairs, one per group. The "
+                "loss uses all of them at once; the gap of least loss uses batches."
             )
             if most > MAX_LANDSCAPE:
                 said += f" The landscape over the origin uses the first {MAX_LANDSCAPE:,} of them."

@@ -71,7 +71,7 @@ def measure(
 
     Moment statistics use every row. What is quadratic in the rows uses a seeded sample, and the
     landscape over the origin the first 2,000 pairs of it; the result says how many, and which rows
-    stand several times. Warns where pairs do not look like pairs; see ``pairing_signal``.
+    occur several times. Warns where pairs do not look like pairs; see ``pairing_signal``.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def make_answers(
     if before is None:
         return Answers()
     rng = np.random.default_rng(diagnosis.seed)
-    each = STORED // len(raw)  # as many queries of each asking modality
+    each = STORED // len(raw)  # as many queries of each query modality
     stored = [
         (place, int(line))
         for place, one in enumerate(raw)

@@ -97,7 +97,7 @@ class Hits(HasTable, Result):
 
         With more than scores, a query without any result has a line that says so.
         """
-        header: tuple[str, ...] = ("query", "place", "id", "modality")
+        header: tuple[str, ...] = ("query", "rank", "id", "modality")
         header += ("score",) if self.sources is None else ("source", "score")
         header += () if self.expected_wrong is None else ("expected wrong",)
         header += () if self.probability is None else ("match probability",)
@@ -128,7 +128,7 @@ class Hits(HasTable, Result):
         """A row for each result, with every digit; a query without any result has none."""
         frames: Any = require("pandas", "", "to_pandas", package="pandas")
         query, place = np.nonzero(self.modalities != "")
-        columns = {"query": query, "place": place + 1}
+        columns = {"query": query, "rank": place + 1}
         for name in ("id", "modality", "source", "score", "expected_wrong", "probability"):
             plural = {"id": "ids", "modality": "modalities", "source": "sources", "score": "scores"}
             if (values := getattr(self, plural.get(name, name))) is not None:

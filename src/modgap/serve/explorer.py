@@ -45,7 +45,7 @@ class Explorer:
         What is explored, with captions, ids and thumbnails where there are any; one path, table or
         mapping of names to rows that holds both modalities.
     queries : str or several, optional
-        The modalities that ask in the metrics, as for ``diagnose``. Rows of all can be searched
+        The query modalities in the metrics, as for ``diagnose``. Rows of all can be searched
         with.
     metric : {"cosine", "inner_product", "euclidean"}
         How the index ranks the rows as they are.

@@ -41,7 +41,7 @@ class MixedIndex:
     data : Modalities
         What is searched.
     metric : {"cosine", "inner_product", "euclidean"}
-        How the rows as they are get ranked.
+        The metric that ranks the raw rows.
     at_most : int
         Hold at most this many rows of each modality, a sample if there are more.
     seed : int

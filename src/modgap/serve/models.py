@@ -83,7 +83,7 @@ class DataInfo(BaseModel):
     modalities: list[ModalityInfo]
     dim: int
     paired: bool = Field(description="Whether it is known which rows match.")
-    queries: list[str] = Field(description="The modalities that ask in the metrics.")
+    queries: list[str] = Field(description="The query modalities in the metrics.")
     metric: Metric = Field(description="How the index ranks the rows as they are.")
     model: str | None
     seed: int
@@ -272,9 +272,9 @@ class FittedCorrection(BaseModel):
     metric: Metric = Field(description="The metric its rankings are meant for.")
     recommended: bool = Field(description="Whether it is the one of the report.")
     label: str | None = Field(description="What is to be known where it could not be judged.")
-    queries: list[str] = Field(description="The modalities that ask in its metrics.")
+    queries: list[str] = Field(description="The query modalities in its metrics.")
     demands: list[CorrectionDemands] = Field(
-        description="What it demands; one entry for each file where every asking modality has its "
+        description="What it demands; one entry for each file where every query modality has its "
         "own, that of the metrics first."
     )
     about: Annotated[dict[str, Any], BeforeValidator(plain)] = Field(

@@ -175,8 +175,8 @@ def search_rows(
 ) -> SearchAnswer:
     """The nearest rows in one index of both modalities.
 
-    The rows as they are get ranked by the server's metric, the corrected ones beside them by the
-    metric of the correction: the query is mapped as a query, the rows as documents. Where a
+    The server's metric ranks the raw rows. The metric of the correction ranks the corrected rows
+    beside them: the query is mapped as a query, the rows as documents. Where a
     correction serves one modality of queries, the one for the modality of this query is used. A
     larger score is nearer. Where it merges by expected wrong results, each corrected result has
     them, and ``at_most`` cuts there.

@@ -23,7 +23,7 @@ from modgap.io._matrices import ArrayMatrix, Matrix, decoded
 from modgap.io._row_stream import RowStream, is_text
 
 _ZIP_MAGIC = b"PK\x03\x04"
-# Before it, weights_only could be led round (CVE-2025-32434).
+# Before it, weights_only could be bypassed (CVE-2025-32434).
 SAFE_SINCE = "2.6"
 _HOW_TO_SAVE = "Save a tensor, a dict of tensors or an (image, text) pair with torch.save."
 
