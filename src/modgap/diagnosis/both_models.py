@@ -98,8 +98,8 @@ def _same_rows(old: Embeddings, new: Embeddings, name: str) -> tuple[np.ndarray,
         for codes, model in zip(found.codes, ("old", "new"), strict=True):
             if len(np.unique(codes)) < len(codes):
                 raise InputValueError(
-                    f"Ids of the {name} rows of the {model} model stand several times, so they do "
-                    "not say which rows of both models are the same. Give both in one order."
+                    f"Ids of the {name} rows of the {model} model are not unique, so they cannot "
+                    "match the rows of both models. Give both in the same order."
                 )
         first, second = found.codes
         _, own, other = np.intersect1d(first, second, return_indices=True)
