@@ -193,7 +193,10 @@ def fig9(setting: Setting) -> Outcome:
                 means = (task.mean(each) for each in (helped, harmed, slopes(amounts, kept)))
                 where = f"over all numbers of intervals, {reading}"
                 checks += read_as(reading, _rise_checks(task.name, where, *means))
-            lines = {name: sweep.share for name, sweep in found.items()}
+            lines = {
+                f"{n} intervals": sweep.share
+                for n, sweep in zip(INTERVALS, found.values(), strict=True)
+            }
             data[f"{task.name}, {reading}"] = {"gaps": gaps, "lines": lines}
             if task.name == "CLIP":
                 for n in (16, 64, 256):
