@@ -12,7 +12,7 @@ import numpy as np
 
 from case import Case, blocked_product, pairs, unit
 from case import rows as _rows
-from modgap import Calibrate, diagnose, measure, open_embeddings, retrieval
+from modgap import Calibrate, Modalities, diagnose, measure, open_embeddings, retrieval
 from modgap.corrections import Correction, ExpectedWrong, Hubs
 from modgap.corrections.list_background import list_background
 from modgap.evaluation import Gaussian, robustness
@@ -44,6 +44,19 @@ def diagnose_case(scale: float) -> Case:
         "the three bare products of X Yᵀ, X Xᵀ and Y Yᵀ",
         lambda: diagnose(X, Y),
         lambda: three_products(X, Y),
+    )
+
+
+def duplicates_case(scale: float) -> Case:
+    """Copies found and grouped before anything is split, as `diagnose` does first."""
+    data = Modalities.of(*pairs(round(100_000 * scale)))
+    return Case(
+        f"copies found, {data.n_groups:,} pairs × 512",
+        "`diagnose` of the same rows, without",
+        data.with_duplicates_grouped,
+        lambda: diagnose(data, group_duplicates=False),
+        0.05,
+        once=True,
     )
 
 
@@ -315,6 +328,7 @@ def _equal(n: int) -> tuple[np.ndarray, np.ndarray]:
 CASES = {
     "measure": measure_case,
     "diagnose": diagnose_case,
+    "duplicates": duplicates_case,
     "cone": cone_case,
     "retrieval": retrieval_case,
     "robustness": robustness_case,

@@ -203,7 +203,7 @@ def index_recall(
         with open_index(path, correction, ef_search=ef_search) as index:
             asked = {"text": queries}
             result = evaluate_index(index, documents, asked, k=k, sample=len(queries))
-            found = {"all": result.recall["text"]}
+            found = {"all": result.exact_found["text"]}
             mapped = correction.apply(queries, "text", "query")
             for name, rows in documents.items():
                 keys = own_keys(correction, Embeddings.of(rows, name), name)

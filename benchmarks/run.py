@@ -26,8 +26,8 @@ from timing import best_seconds, peak_megabytes, seconds
 
 GROUPS = {
     "bare": [
-        "measure", "diagnose", "cone", "retrieval", "robustness", "moments", "calibrate", "search",
-        "hub-search", "hubness", "expected-wrong", "expected-wrong-faiss",
+        "measure", "diagnose", "duplicates", "cone", "retrieval", "robustness", "moments",
+        "calibrate", "search", "hub-search", "hubness", "expected-wrong", "expected-wrong-faiss",
         "expected-wrong-million", "bank", "equal-ranks", "equal-search",
     ],
     "peers": [

@@ -61,8 +61,8 @@ def test_an_index_is_built_searched_and_checked_from_the_command_line(kind, file
     assert shown[0].split() == ["query", "rank", "id", "modality", "score"]
     assert len(shown) == 1 + 2 * N
     checked = json.loads(modgap("index", "evaluate", *common, *documents, "--json", *table).stdout)
-    assert checked["recall"] == {"text": 1.0}
-    assert "recall@10" in modgap(
+    assert checked["exact_found"] == {"text": 1.0}
+    assert "exact 10 found" in modgap(
         "index", "evaluate", *common, files / "both.npy", "--queries",
         f"text={files / 'text.npy'}", *table,
     ).stdout  # fmt: skip

@@ -82,7 +82,7 @@ def test_the_default_correction_is_found_in_every_index_at_its_default_settings(
     with store.open(correction, **searching(options)) as index:
         assert index.graphs == (None if kind == "flat" else "each")
         result = evaluate_index(index, documents, k=10, sample=100)
-    assert result.recall["text"] >= (1.0 if kind == "flat" else 0.97)
+    assert result.exact_found["text"] >= (1.0 if kind == "flat" else 0.97)
 
 
 @pytest.mark.parametrize("name", ["calibrate", "blocks", "center", "given", "hand-made"])
@@ -212,7 +212,7 @@ def test_one_graph_of_all_is_measured_and_warned_of_where_it_misses_much(tmp_pat
             index.finish()
         assert set(index.graph_recall) == {"image", "text"}
         documents = {"image": images, "text": texts}
-        real = evaluate_index(index, documents, sample=80).recall
+        real = evaluate_index(index, documents, sample=80).exact_found
         assert index.graph_recall == pytest.approx(real, abs=0.08)
         index.drop()
     center = Center().fit(X, Y).correction_

@@ -46,7 +46,7 @@ def test_every_store_ranks_as_exact_search_over_what_the_correction_gives(store,
     with store.open(correction) as index:
         assert index.vectors["embedding"].dim == 9
         ranked(index.search(Y[:7] * 3, k=9), correction, data, Y[:7], 9)
-        assert evaluate_index(index, data.sides, sample=20).recall == {"text": 1.0}
+        assert evaluate_index(index, data.sides, sample=20).exact_found == {"text": 1.0}
         one = index.search(Y[3], "text", 4, only="image")
         assert set(one.modalities.ravel()) == {"image"}
 

@@ -97,11 +97,11 @@ def test_hnsw_finds_what_exact_search_does_at_this_ef_search(url, connection):
         graphs = "SELECT indexdef FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
         assert len(connection.execute(graphs, (table,)).fetchall()) == 2
         result = evaluate_index(index, documents, k=10, sample=100)
-        assert min(result.recall.values()) >= 0.99
+        assert min(result.exact_found.values()) >= 0.99
         only = index.search(digits.Y[:5], "text", 300, only="image")
         assert set(only.modalities.ravel()) == {"image"}
     with open_index(url, correction, table=table) as index:
-        assert evaluate_index(index, documents, k=10, sample=30).recall["text"] == 1.0
+        assert evaluate_index(index, documents, k=10, sample=30).exact_found["text"] == 1.0
         index.drop()
 
 

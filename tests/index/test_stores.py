@@ -60,7 +60,7 @@ def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):
                 assert set(hits.modalities.ravel()) == {only}
                 check_exact(hits, correction, queries, modality, {only: documents[only]})
         result = evaluate_index(index, {"image": X, "text": Y}, k=10, sample=20)
-    assert result.recall == dict.fromkeys(correction.queries, 1.0)
+    assert result.exact_found == dict.fromkeys(correction.queries, 1.0)
     assert result.corpus_share == {"image": 0.5, "text": 0.5}
     for share in result.share.values():
         assert sum(share.values()) == pytest.approx(1)
@@ -211,7 +211,7 @@ def test_results_that_are_missing_count_against_recall(tmp_path):
         found = index.search(X[:10], "image", N)
         result = evaluate_index(index, {"image": X, "text": Y}, k=N, sample=10)
     most = found.ids.shape[1] / N
-    assert result.recall["image"] <= most < 1
+    assert result.exact_found["image"] <= most < 1
 
 
 def test_an_index_that_was_not_finished_is_resumed_and_finishes(store):
@@ -229,7 +229,7 @@ def test_an_index_that_was_not_finished_is_resumed_and_finishes(store):
     with store.open(correction) as index:
         assert index.count() == 2 * N
         result = evaluate_index(index, {"image": X, "text": Y}, sample=10)
-        assert set(result.recall.values()) == {1.0}
+        assert set(result.exact_found.values()) == {1.0}
 
 
 def test_an_index_that_exists_is_refused_replaced_or_dropped(store):

@@ -43,7 +43,7 @@ def test_a_query_searches_the_vectors_made_for_its_modality(store):
     with store.open([TWO["image"], TWO["text"]]) as index:
         assert set(index.vectors) == {"embedding_text", "embedding_image"}
         check_both(index)
-        assert evaluate_index(index, {"image": X, "text": Y}, sample=20).recall == {
+        assert evaluate_index(index, {"image": X, "text": Y}, sample=20).exact_found == {
             "image": 1.0,
             "text": 1.0,
         }

@@ -26,7 +26,7 @@ def index_evaluate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare an index with an exact search: recall, and the share of each modality in results.
+    """Compare an index with an exact search: what it finds of the exact results, and of which kind.
 
     Example: modgap index evaluate both.faiss correction.safetensors image=image.npy text=text.npy
     """

@@ -29,39 +29,40 @@ _SLACK = 1e-3
 class IndexEvaluation(HasTable, Result):
     """What queries of each modality get from an index.
 
-    ``recall`` is the share of the k exact best documents that the index returns; a document that
-    scores the same as the k-th best counts. ``share`` is, for queries of each modality, the share
-    of each modality among their results, ``corpus_share`` its share of all documents. With a
-    correction that has a background, the best are those that exact search merges first.
+    ``exact_found`` is the share of the k exact best documents that the index returns; a document
+    that scores the same as the k-th best counts. It says nothing about matches. ``share`` is, for
+    queries of each modality, the share of each modality among their results, ``corpus_share`` its
+    share of all documents. With a correction that has a background, the best are those that exact
+    search merges first.
     """
 
     k: int
     n_documents: int
     n_queries: Mapping[str, int]
-    recall: Mapping[str, float]
+    exact_found: Mapping[str, float]
     share: Mapping[str, Mapping[str, float]]
     corpus_share: Mapping[str, float]
 
     def _brief(self) -> str:
-        found = ", ".join(f"{name} {value:.3f}" for name, value in self.recall.items())
-        return f"{self.n_documents:,} documents, recall@{self.k}: {found}"
+        found = ", ".join(f"{name} {value:.3f}" for name, value in self.exact_found.items())
+        return f"{self.n_documents:,} documents, exact {self.k} found: {found}"
 
     def _repr_html_(self) -> str:
         said = f"{self.n_documents:,} documents; results by modality"
         return notebook_html(notebook_table(*self.table(), said))
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """One line for each query modality: recall, and which modalities the results are of."""
+        """One line for each query modality: how much is found, and which modalities results are."""
         names = list(self.corpus_share)
-        header = ("queries", "number", f"recall@{self.k}", *(f"results {n}" for n in names))
+        header = ("queries", "number", f"exact {self.k} found", *(f"results {n}" for n in names))
         lines = [
             (
                 name,
                 f"{self.n_queries[name]:,}",
-                f"{self.recall[name]:.4f}",
+                f"{self.exact_found[name]:.4f}",
                 *(f"{self.share[name][other]:.3f}" for other in names),
             )
-            for name in self.recall
+            for name in self.exact_found
         ]
         corpus = ("the index itself", "", "", *(f"{self.corpus_share[n]:.3f}" for n in names))
         return header, [*lines, corpus]
@@ -125,7 +126,7 @@ def evaluate_index(
         for key in (range(rows.n_rows) if rows.ids is None else rows.ids.tolist())
     ]
     places = {key: place for place, key in enumerate(keys)}
-    n_queries, recall, share = {}, {}, {}
+    n_queries, exact_found, share = {}, {}, {}
     for step, (name, rows) in enumerate(asked.items()):
         if progress is not None:
             progress(f"searching with {name}", step, len(asked))
@@ -137,23 +138,22 @@ def evaluate_index(
             held: correction.map(held)(r.rows(), held, keys=own_keys(correction, r, held))
             for held, r in corpus.items()
         }
-        mapped = correction.apply(raw, name, "query")
+        mapped, wanted = correction.apply(raw, name, "query"), min(k, total)
         if correction.background is None:
             every = np.concatenate([*stored.values()])
-            recall[name] = _recall(hits, mapped, every, places, index.metric, min(k, total))
+            exact_found[name] = _share_found(hits, mapped, every, places, index.metric, wanted)
         else:
-            wanted = min(k, total)
-            recall[name] = _judged_recall(
+            exact_found[name] = _judged_share(
                 hits, mapped, stored, places, correction.background, wanted
             )
         n_queries[name] = len(chosen)
         found = hits.modalities[hits.modalities != ""]
         share[name] = {other: float(np.mean(found == other)) for other in corpus}
     corpus_share = {name: rows.n_rows / total for name, rows in corpus.items()}
-    return IndexEvaluation(k, total, n_queries, recall, share, corpus_share)
+    return IndexEvaluation(k, total, n_queries, exact_found, share, corpus_share)
 
 
-def _recall(
+def _share_found(
     hits: Hits,
     queries: np.ndarray,
     stored: np.ndarray,
@@ -174,7 +174,7 @@ def _recall(
     return right / (len(queries) * k)
 
 
-def _judged_recall(
+def _judged_share(
     hits: Hits,
     queries: np.ndarray,
     stored: Mapping[str, np.ndarray],
@@ -182,7 +182,7 @@ def _judged_recall(
     background: Background,
     k: int,
 ) -> float:
-    """``_recall`` where lists are merged by expected wrong results."""
+    """``_share_found`` where lists are merged by expected wrong results."""
     right = 0
     for line, found in enumerate(zip(hits.modalities.tolist(), hits.ids.tolist(), strict=True)):
         expected, equal = [], []
