@@ -60,10 +60,14 @@ def by_document(hits, names_of=None):
 
 def check_same(found, wanted):
     for one, other in zip(found, wanted, strict=True):
-        assert one.keys() == other.keys()
+        # Of documents with equal scores any may come last.
+        left, right = (sorted(a.keys() - b.keys()) for a, b in ((one, other), (other, one)))
+        shared = [*(one.keys() & other.keys())]
+        assert [name for name, _ in left] == [name for name, _ in right]
         np.testing.assert_allclose(
-            [one[key] for key in other], [*other.values()], rtol=1e-3, atol=1e-5
-        )
+            [one[key] for key in shared + left], [other[key] for key in shared + right],
+            rtol=1e-3, atol=1e-5,
+        )  # fmt: skip
 
 
 def check_answers(index, correction, held, queries, k=8):
@@ -110,6 +114,8 @@ class Walk:
         with store.open(correction, create=True) as index:
             for name, side in self.held.items():
                 index.write(np.stack([*side.values()]), name, ids=[*side])
+        # What was written and not finished is known when it comes again.
+        self.begun, self.left = [], []
         self.index = None
         self.reopen()
 
@@ -120,6 +126,13 @@ class Walk:
         if self.store.kind == "faiss" and self.index is not None:
             self.held = self.saved
         self.index = self.store.open(self.correction, batch_rows=2)
+        self.left += self.begun
+        self.begun.clear()
+        self.save()
+
+    def finish(self):
+        self.index.finish()
+        self.begun.clear()
         self.save()
 
     def save(self):
@@ -133,8 +146,9 @@ class Walk:
         given = given + 0.1 * self.rng.normal(size=given.shape).astype(np.float32)
         what = self.rng.choice(["add", "replace", "delete"])
         if what == "add" and (known := side.keys() & {*ids}):
-            with pytest.raises(InputValueError, match=f"holds {len(known)} of these ids"):
-                self.index.write(given, name, ids=ids)
+            if (name, ids) not in self.left:
+                with pytest.raises(InputValueError, match=f"holds {len(known)} of these ids"):
+                    self.index.write(given, name, ids=ids)
             ids = [key for key in ids if key not in known] or [max(side) + 1]
 
         def change():
@@ -159,12 +173,11 @@ class Walk:
                 self.held[name].pop(key, None)
         else:
             self.held[name].update(zip(ids, given, strict=False))
+        self.begun.append((name, ids))
         if self.rng.random() < 0.2:
-            self.index.finish()
-            self.save()
+            self.finish()
         if self.rng.random() < 0.1:
-            self.index.finish()
-            self.save()
+            self.finish()
             self.reopen()
 
     def run(self, steps, every):
@@ -172,8 +185,7 @@ class Walk:
             self.step()
             if step % every == every - 1:
                 check_answers(self.index, self.correction, self.held, Y[step % N : step % N + 3])
-        self.index.finish()
-        self.save()
+        self.finish()
         self.reopen()
         check_answers(self.index, self.correction, self.held, Y[:5])
         self.index.close()

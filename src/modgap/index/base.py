@@ -59,6 +59,8 @@ BATCH_ROWS = 4096
 _MANY = 10_000
 # One graph of all modalities is measured with so many queries.
 _SAMPLE = 200
+# Changes that were begun and not finished are known by the last so many marks.
+_MARKS = 100
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +89,7 @@ def tell(monitor: RowMonitor | None, name: str, rows: Any = None, results: Any =
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows to be stored: what they are called, which are stored already, keys by vector."""
+    """Rows to be stored: what they are called, which are stored already, keys by vector, a mark."""
 
     source: Embeddings
     ids: list[Id]
@@ -95,6 +97,7 @@ class _Rows:
     keys: Mapping[str, np.ndarray | None]
     known: set[Id]
     upsert: bool
+    mark: str
 
 
 class VectorIndex(ABC):
@@ -157,9 +160,8 @@ class VectorIndex(ABC):
         self._resources = ExitStack()  # locks and connections, let go of by close
         self._note: Note | None = None
         self._resuming = False
-        # Marks of changes: begun before it was opened, and not finished; begun since.
-        self._interrupted: list[str] = []
-        self._begun: list[str] = []
+        # Marks of the changes that this session made, all of their batches.
+        self._made: list[str] = []
         self._replacing = False
         self._locked = False
         # Of each modality in this session: rows that were written, and a number above every id.
@@ -236,7 +238,7 @@ class VectorIndex(ABC):
 
     def _keep(self, note: Note, vectors: dict[str, StoredVector]) -> None:
         self._note, self.vectors, self.graphs = note, vectors, note["graphs"]
-        self.names, self._interrupted = tuple(note["names"]), [*note["changing"]]
+        self.names = tuple(note["names"])
 
     def write(
         self,
@@ -318,10 +320,13 @@ class VectorIndex(ABC):
         with self._one_sentence():
             known = self._stored(modality, every, id_type)
             gone = [one for one in every if one in known]
-            if gone:
-                self._begin_change("delete", modality, every, len(gone))
+            if not gone:
+                return 0
+            mark = change_mark("delete", modality, every)
+            self._begin_change(mark, modality, len(gone))
             for start in range(0, len(gone), self.batch_rows):
                 self._remove(modality, gone[start : start + self.batch_rows])
+        self._made.append(mark)
         return len(gone)
 
     def ids_of_texts(self, texts: Sequence[str], modality: str) -> list[Id]:
@@ -480,19 +485,21 @@ class VectorIndex(ABC):
             return self._known(modality, ids)
 
     def finish(self) -> None:
-        """Everything is written: make what speeds up searching, and say so in the note."""
+        """Everything is written: make what speeds up searching, and say so in the note.
+
+        A program that keeps an index open calls it after its changes.
+        """
         note = self._note
-        if note is not None and (self._begun or not note["finished"]):
+        if note is not None and (self._made or not note["finished"]):
             with self._one_sentence():
                 self._finish()
                 for name in self._written:
                     note["numbers"][name] = self._next_number(name)
                     note["documents"].setdefault(name, (self._count(name), 0))
-                left = [mark for mark in note["changing"] if mark not in self._begun]
+                left = [mark for mark in note["changing"] if mark not in self._made]
                 note |= {"finished": True, "changing": left}
                 self._save_note(note)
             self._forget_session()
-            self._interrupted = left
             self._resuming = False
             if self.graphs == "one":
                 self._measure_graph()
@@ -544,7 +551,7 @@ class VectorIndex(ABC):
         self._forget_session()
 
     def _forget_session(self) -> None:
-        for held in (self._written, self._next, self._begun):
+        for held in (self._written, self._next, self._made):
             held.clear()
 
     def close(self) -> None:
@@ -613,9 +620,10 @@ class VectorIndex(ABC):
         named = source if ids is None else source.with_column("ids", ids)
         with self._one_sentence():
             known = self._stored(modality, every, id_type)
+        if self._note is not None and modality not in self.names:
+            self._check_extensible()
         mark = change_mark("write", modality, every)
-        resumed = self._resuming or mark in self._interrupted
-        if known and not (upsert or resumed):
+        if known and not (upsert or self._resumes(mark)):
             example = next(one for one in every if one in known)
             raise InputValueError(
                 f"{self.place} holds {len(known)} of these ids of {modality} already, {example!r} "
@@ -629,7 +637,7 @@ class VectorIndex(ABC):
             name: own_keys(vector.correction, named, modality, first_row=first, numbers=numbers)
             for name, vector in self.vectors.items()
         }
-        return _Rows(source, every, id_type, keys, known, upsert)
+        return _Rows(source, every, id_type, keys, known, upsert, mark)
 
     def _store(self, rows: _Rows, modality: str, progress: Progress | None) -> int:
         source, every, known = rows.source, rows.ids, rows.known
@@ -642,7 +650,7 @@ class VectorIndex(ABC):
                 self._make(self._note, rows.id_type)
                 self._resuming = True
             else:
-                self._begin_change("write", modality, every, len(every))
+                self._begin_change(rows.mark, modality, len(every))
                 if modality not in self.names:
                     self._extend()
             left_out = set() if rows.upsert else known
@@ -667,6 +675,7 @@ class VectorIndex(ABC):
                 written, done = written + len(places), done + len(batch)
                 if progress is not None:
                     progress(f"storing {modality}", done, source.n_rows)
+        self._made.append(rows.mark)
         self._written[modality] = self._written.get(modality, 0) + source.n_rows
         if rows.id_type == "int":
             self._next[modality] = max(self._next_number(modality), 1 + max(map(int, every)))
@@ -675,7 +684,12 @@ class VectorIndex(ABC):
             self._sampled.setdefault(modality, []).append(source.take(np.unique(some.astype(int))))
         return written
 
-    def _begin_change(self, what: str, modality: str, ids: Sequence[Id], n_documents: int) -> None:
+    def _resumes(self, mark: str) -> bool:
+        """Whether a change was begun before, and not finished."""
+        begun = self._note is not None and mark in self._note["changing"]
+        return self._resuming or (begun and mark not in self._made)
+
+    def _begin_change(self, mark: str, modality: str, n_documents: int) -> None:
         """Note a change of a finished index; made again after a kill, it counts once."""
         note = self._note
         assert note is not None
@@ -684,30 +698,30 @@ class VectorIndex(ABC):
         for name in [*note["documents"]]:
             if self._is_refitted(name):
                 note["documents"][name] = (self._count(name), 0)
-        mark = change_mark(what, modality, ids)
-        self._begun.append(mark)
         if mark not in note["changing"]:
-            note["changing"].append(mark)
+            note["changing"] = [*note["changing"][-_MARKS:], mark]
             if modality in note["documents"]:
                 built, changed = note["documents"][modality]
                 note["documents"][modality] = (built, changed + n_documents)
         for name, vector in self.vectors.items():
             note["vectors"][name]["backgrounds"] = background_marks(vector.correction)
-        self._save_note(note)
+        self._note_change(note)
 
-    def _extend(self) -> None:
-        """Make room for documents of the modalities that were added to the correction."""
-        assert self._note is not None
+    def _check_extensible(self) -> None:
         if self.graphs == "one" and any(one.lengths is not None for one in self.vectors.values()):
             raise InputValueError(
                 f"{self.place} has one graph, in which documents of all modalities have one "
                 "length. Build it again for a further modality."
             )
+
+    def _extend(self) -> None:
+        """Make room for documents of the modalities that were added to the correction."""
+        assert self._note is not None
         new = [name for name in self._given[0].names if name not in self.names]
         self.names = (*self.names, *new)
         self._make_room(new)
         self._note |= made_by(self.vectors.values(), self.names)
-        self._save_note(self._note)
+        self._note_change(self._note)
 
     def _is_refitted(self, modality: str) -> bool:
         """Whether the background of a modality is not the one that its documents were noted by."""
@@ -815,6 +829,10 @@ class VectorIndex(ABC):
 
     def _make_room(self, new: Sequence[str]) -> None:  # noqa: B027
         """What documents of further modalities need; some of it may be there after a kill."""
+
+    def _note_change(self, note: Note) -> None:
+        """Replace the note before documents change, where they change before all is finished."""
+        self._save_note(note)
 
     def _make_way(self) -> None:
         """Remove what is to be replaced, before the first row of its successor is stored."""

@@ -170,7 +170,7 @@ class FaissIndex(VectorIndex):
         return note if all(held) else {}
 
     def _save_note(self, note: Note) -> None:
-        if note["changing"] or not note["finished"]:
+        if not note["finished"]:
             return  # what is on disk stays whole until the new file takes its place
         ids = np.frombuffer(json.dumps(self._ids).encode(), np.uint8)
         if note["id_type"] == "int":
@@ -185,6 +185,9 @@ class FaissIndex(VectorIndex):
             header = {"note": note, "index_file": found, "factory": self.factory}
             write_tensors(self._next_table, _KIND, tensors, header)
         self._next_table.replace(self._table)
+
+    def _note_change(self, note: Note) -> None:
+        pass  # it changes in memory, and so does what is on disk when it is finished
 
     def _new(self, dim: int) -> Any:
         for kind, number in re.findall(r"([A-Za-z]*)(\d+)", self.factory):
