@@ -42,6 +42,7 @@ test-openclip: $(OPENCLIP)/.made
 test-integrations: $(INTEGRATIONS)/.made
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q -m integrations tests/adapters tests/test_docs.py
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/corrections/test_hub.py
+	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/index -k chroma
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import os
 import subprocess
@@ -34,7 +35,10 @@ LIBRARIES = {
     "qdrant": "qdrant_client",
     "milvus": "pymilvus",
     "duckdb": "duckdb",
+    "chroma": "chromadb",
 }
+# Chroma brings too much along for the environment of the other tests: make test-integrations.
+INSTALLED = [kind for kind, library in LIBRARIES.items() if importlib.util.find_spec(library)]
 
 
 @cache
@@ -189,11 +193,11 @@ def make_store(kind: str, folder: Path) -> Store:
     if kind == "pgvector":
         return Store(kind, postgres_url(), {"table": new_name()})
     ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
+    ends["chroma"] = "chroma"
     ends["duckdb"] = "x.duckdb"
-    scheme = f"{kind}:" if kind in ("qdrant", "milvus", "duckdb") else ""
-    return Store(
-        kind, f"{scheme}{folder / ends[kind]}", {"trust": True} if kind == "qdrant" else {}
-    )
+    options = {"trust": True} if kind in ("qdrant", "chroma") else {}
+    scheme = f"{kind}:" if kind in ("qdrant", "milvus", "duckdb", "chroma") else ""
+    return Store(kind, f"{scheme}{folder / ends[kind]}", options)
 
 
 def rows(n: int = 80, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

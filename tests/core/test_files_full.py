@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from command_line import everything_in, modgap
+from index_services import make_store
 from modgap import Correction
 from modgap.core.checks import InputError
 from modgap.core.files import WriteError, atomic_folder, atomic_path, errno_of, write_text
 from modgap.core.tensor_file import write_tensors
-from modgap.index import FaissIndex, open_index
+from modgap.index import FaissIndex
 from modgap.io import write_clip_retrieval, write_embeddings
 
 DIM = 32
@@ -114,13 +115,13 @@ def test_a_folder_of_shards_meets_a_full_disk(disk):
     assert everything_in(disk) == held
 
 
-@pytest.mark.parametrize("address", ["{}/t.lance", "qdrant:{}/q", "duckdb:{}/x.db"])
-def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk, address):
+@pytest.mark.parametrize("kind", ["lance", "qdrant", "duckdb", "chroma"])
+def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk, kind):
+    store = make_store(kind, disk)
     leave_room(disk, 50 * _PAGE)
-    given = address.format(disk)
     with (
         pytest.raises(WriteError, match=r"cannot be written: No space left on device\. Free some"),
-        open_index(given, CORRECTION, create=True) as index,
+        store.open(CORRECTION, create=True) as index,
     ):
         index.write(rows(9_000), "image")
 

@@ -40,7 +40,7 @@ def make_items(url: str) -> None:
 
 
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    for library in LIBRARIES.values():
+    for library in {*LIBRARIES.values()} - {"chromadb"}:
         pytest.importorskip(library, reason=f"{library} is not installed")
     url = postgres_url()
     make_items(url)

@@ -177,7 +177,7 @@ def test_every_store_gives_a_hit_the_same_expected_wrong_results(store):
         assert evaluate_index(index, DOCUMENTS, sample=20).exact_found == {"text": 1.0}
 
 
-@pytest.mark.parametrize("kind", ["faiss", "pgvector", "lance"])
+@pytest.mark.parametrize("kind", ["faiss", "pgvector", "lance", "chroma"])
 def test_graphs_judge_the_hits_they_return(tmp_path, kind):
     place = make_store(kind, tmp_path)
     options = {"factory": "HNSW16,Flat"} if kind == "faiss" else {"ef_search": 300}

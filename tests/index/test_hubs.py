@@ -75,7 +75,7 @@ def test_rows_that_come_later_and_rows_after_a_kill_have_their_own_numbers(store
         ranked(index.search(Y[:9], k=12), correction, data, Y[:9], 12)
 
 
-@pytest.mark.parametrize("kind", ["faiss", "pgvector", "lance"])
+@pytest.mark.parametrize("kind", ["faiss", "pgvector", "lance", "chroma"])
 def test_graphs_rank_as_exact_search_does(tmp_path, kind):
     place, correction = make_store(kind, tmp_path), KEYED["id"]
     options = {"factory": "HNSW16,Flat"} if kind == "faiss" else {"ef_search": 200}

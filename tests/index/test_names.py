@@ -264,7 +264,7 @@ def test_modalities_that_would_share_a_file_are_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize("names", [("图像", "文本"), ("it's", 'say "x"')])
-@pytest.mark.parametrize("kind", ["faiss", "lance", "qdrant", "milvus", "duckdb"])
+@pytest.mark.parametrize("kind", ["faiss", "lance", "qdrant", "milvus", "duckdb", "chroma"])
 def test_modalities_with_odd_names_are_kept_apart_in_every_store(kind, names, tmp_path):
     store = make_store(kind, tmp_path)
     correction = named(names)
@@ -296,7 +296,7 @@ def test_text_that_a_database_cannot_keep_is_refused_before_anything_is_made(kin
 
 
 @pytest.mark.parametrize("table", ["", "../outside", "..", "zero\0", "x" * 256])
-@pytest.mark.parametrize("kind", ["qdrant", "milvus"])
+@pytest.mark.parametrize("kind", ["qdrant", "milvus", "chroma"])
 def test_a_collection_whose_name_is_no_name_is_refused(kind, table, tmp_path):
     store = make_store(kind, tmp_path)
     with pytest.raises(InputValueError, match=r"A collection of .* has a name of"):

@@ -6,11 +6,12 @@ import base64
 import os
 import pickle
 import sqlite3
+import subprocess
 
 import numpy as np
 import pytest
 
-from index_services import make_store, modgap, rows
+from index_services import MODGAP, make_store, modgap, rows
 from modgap.core.checks import InputValueError
 from modgap.corrections import Center
 from modgap.index import open_index
@@ -97,6 +98,29 @@ def test_the_command_line_asks_for_trust_and_says_so_in_the_next_command(store, 
     for command in commands:
         said = modgap("index", *command, "--trust").stderr
     assert "--modality text --trust" in said
+
+
+def test_a_folder_of_chroma_needs_trust_and_its_pickles_are_not_run_all_the_same(tmp_path):
+    store = make_store("chroma", tmp_path)
+    CORRECTION.save(tmp_path / "c.safetensors")
+    np.save(tmp_path / "image.npy", np.tile(X, (100, 1)))  # so many that a graph is kept
+    build = ("index", "build", store.address, tmp_path / "c.safetensors", "--ef-search", "20",
+             f"image={tmp_path / 'image.npy'}")  # fmt: skip
+    modgap(*build)
+    search = ("index", "search", *build[2:6], tmp_path / "image.npy", "--modality", "image")
+    for command in (search, (*build, "--replace")):
+        refused = modgap(*command, ok=False)
+        assert "and these can run any code" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    modgap(*search, "--row", "0", "--trust")
+    (graph,) = (tmp_path / "chroma").rglob("index_metadata.pickle")
+    graph.write_bytes(pickle.dumps(Planted(str(tmp_path / "ran"))))
+    # In a process of its own: the one that made a graph keeps it.
+    ran = subprocess.run([*MODGAP, *map(str, search), "--row", "0", "--trust"],
+                         capture_output=True, text=True, check=False)  # fmt: skip
+    assert ran.returncode == 2
+    assert "cannot be used" in ran.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_file_of_duckdb_reads_no_other_file(tmp_path):

@@ -51,7 +51,7 @@ def test_a_query_searches_the_vectors_made_for_its_modality(store):
             index.search(X[:1])
 
 
-@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector"])
+@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "chroma"])
 def test_two_vectors_have_graphs_of_their_own(tmp_path, kind):
     store = make_store(kind, tmp_path)
     build(store, **({"factory": "HNSW32,Flat"} if kind == "faiss" else {"ef_search": 100}))

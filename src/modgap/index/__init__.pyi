@@ -1,5 +1,6 @@
 from .addresses import open_index
 from .base import RowMonitor, VectorIndex
+from .chroma import ChromaIndex
 from .documents import open_documents
 from .duckdb_index import DuckdbIndex
 from .faiss_index import FaissIndex
@@ -15,6 +16,7 @@ from .quantised import QuantisedIndex
 from .recall import IndexEvaluation, evaluate_index
 
 __all__ = [
+    "ChromaIndex",
     "DuckdbIndex",
     "FaissIndex",
     "Generations",

@@ -24,6 +24,7 @@ _CLASSES = {
     "qdrant": "QdrantIndex",
     "milvus": "MilvusIndex",
     "duckdb": "DuckdbIndex",
+    "chroma": "ChromaIndex",
 }
 
 _SERVER = re.compile(
@@ -47,8 +48,8 @@ def open_index(
     ----------
     address : str or path
         A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
-        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://… or duckdb:FILE. No secret
-        of it is repeated in errors.
+        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://…, duckdb:FILE or
+        chroma:FOLDER. No secret of it is repeated in errors.
     correction : Correction, path, or several
         What documents and queries are mapped with; the index remembers it and refuses another.
         Several serve different queries, as those of a folder or of `load_corrections` do: a
@@ -58,8 +59,8 @@ def open_index(
     replace : bool
         With ``create``, drop an index that modgap built there before.
     trust : bool
-        Open a folder of Qdrant's embedded mode that is there already: it holds pickles, and these
-        can run any code. The other indexes hold none and need no trust.
+        Open a folder of Qdrant's embedded mode or of Chroma that is there already: it holds
+        pickles, and these can run any code. The other indexes hold none and need no trust.
     monitor : GapMonitor, optional
         Told of every query and of every document that is stored, as the model gave them.
     **options
@@ -73,7 +74,7 @@ def open_index(
         known.remove("trust")
     for name in given:
         check_choice(name, f"An option of {kind}", known)
-    if kind == "qdrant":
+    if kind in ("qdrant", "chroma"):
         given["trust"] = trust
     made: VectorIndex = store(where, correction, **given)
     made.monitor = monitor
@@ -92,7 +93,7 @@ def _parse(address: str) -> tuple[str, str]:
     """
     if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
-    if found := re.fullmatch(r"(duckdb):(?!//)(.+)", address, flags=re.DOTALL):
+    if found := re.fullmatch(r"(duckdb|chroma):(?!//)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
     if is_postgres(address):
         return "postgresql", address
@@ -100,8 +101,8 @@ def _parse(address: str) -> tuple[str, str]:
     if kind not in _CLASSES or "://" in address or "\0" in address:
         raise InputValueError(
             "An index is a file that ends in .faiss or .index, a folder that ends in .lance, "
-            "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://… or "
-            f"duckdb:FILE; got {without_secrets(address)!r}."
+            "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://…, "
+            f"duckdb:FILE or chroma:FOLDER; got {without_secrets(address)!r}."
         )
     return kind, address
 
@@ -116,6 +117,15 @@ def check_server(where: str, scheme: str) -> bool:
             f"got {without_secrets(where)!r}."
         )
     return True
+
+
+def check_trusted(folder: str | os.PathLike[str], said: str) -> None:
+    """Refuse a folder of pickles that is there already; ``said`` is whose, and what is pickled."""
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise InputValueError(
+            f"{os.fspath(folder)} is a folder {said}, and these can run any code when they are "
+            "read. Where you trust all who could write to it, say so (trust=True, --trust)."
+        )
 
 
 def check_collection(name: str, pattern: str, database: str, said: str) -> None:

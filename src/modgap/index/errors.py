@@ -31,7 +31,8 @@ def one_sentence(
 
 def said_by(error: Exception, address: str) -> tuple[str, Exception | None]:
     """The first line of an error, and the error; None where that would tell a secret."""
-    whole = str(getattr(error, "message", None) or error)
+    message = getattr(error, "message", None)
+    whole = str((message() if callable(message) else message) or error)
     told = sentence_without_secrets(whole, address)
     tells = sentence_without_secrets(f"{error}{error.args}", address) != f"{error}{error.args}"
     return first_line(told or type(error).__name__)[:300], None if tells else error

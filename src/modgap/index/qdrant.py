@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from modgap.core.checks import InputValueError, require
+from modgap.core.checks import require
 from modgap.core.secrets import without_secrets
-from modgap.index.addresses import check_collection, check_server
+from modgap.index.addresses import check_collection, check_server, check_trusted
 from modgap.index.base import VectorIndex
 from modgap.index.errors import one_sentence
 from modgap.index.hits import Hit, Id, IdType
@@ -82,12 +82,8 @@ class QdrantIndex(VectorIndex):
         self.is_server = check_server(where, "qdrant")
         check_collection(table, _NAME, "Qdrant", "at most 255 letters, digits and other characters "
                          r'but no < > : " / \ | ? * and none that cannot be printed')  # fmt: skip
-        if not (self.is_server or trust) and os.path.isdir(where) and os.listdir(where):
-            raise InputValueError(
-                f"{where} is a folder of Qdrant's embedded mode, whose points are pickles, and "
-                "these can run any code when they are read. Where you trust all who could write "
-                "to it, say so (trust=True, --trust)."
-            )
+        if not (self.is_server or trust):
+            check_trusted(where, "of Qdrant's embedded mode, whose points are pickles")
         qdrant = require("qdrant_client", "qdrant", "Qdrant")
         self.table = table
         self._models = qdrant.models
