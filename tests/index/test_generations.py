@@ -15,6 +15,7 @@ from modgap.core.checks import InputError
 from modgap.corrections import Calibrate, Correction, ExpectedWrong
 from modgap.diagnosis import migrate
 from modgap.index import Generations, open_generations, open_index
+from modgap.io import Embeddings
 
 N = 400
 NAMES = ("image", "text")
@@ -123,6 +124,21 @@ def test_shares_of_both_follow_what_has_moved(found):
     assert 0.04 < np.mean(hits.sources == "new") < 0.3
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_moved_documents_may_be_deleted_from_the_old_index(found, deleted):
+    """What is found then is nearly the same: none of them came from there."""
+    some = np.sort(np.random.default_rng(0).permutation(N)[: N // 2])
+    both = both_of(found, some)
+    before = both.search(NEW["text"], "text", 10)
+    if deleted:
+        for name in NAMES:
+            both.old.delete(some.tolist(), name)
+    hits = both.search(NEW["text"], "text", 10)
+    assert abs(np.mean(hits.sources == "new") - 0.5) < 0.1
+    same = [{*listed(hits, line)} & {*listed(before, line)} for line in range(N)]
+    assert np.mean([len(one) for one in same]) > (8.5 if deleted else 9.999)
+
+
 def test_a_cut_leaves_out_what_is_as_likely_wrong():
     fitted = ExpectedWrong().fit(OLD["image"], OLD["text"]).correction_
     both = both_of((fitted, migrate(OLD, NEW, fitted)), np.arange(N // 2))
@@ -134,16 +150,20 @@ def test_a_cut_leaves_out_what_is_as_likely_wrong():
         both.search(NEW["text"][:2], "text", 10, at_most=1e-6)
 
 
-def test_the_share_that_has_moved_is_that_of_the_old_documents(found):
-    """Documents that only the new index holds have not moved, they are new."""
+def test_the_share_that_has_moved_is_that_of_all_documents(found):
+    """Whether those that have moved are still in the old index, or are deleted there."""
     both = both_of(found, np.arange(60))
     both.new.write(NEW["image"][:30], "image", ids=range(1000, 1030), trust_rows=True)
     moved = both.moved()
     assert moved.old == {"image": N, "text": N}
     assert moved.new == {"image": 90, "text": 60}
     assert moved.both == {"image": 60, "text": 60}
-    assert moved.share == pytest.approx(60 / N)
+    assert moved.share("text") == pytest.approx(60 / N)
+    assert moved.share("image") == pytest.approx(90 / (N + 30))
     assert sorted(both.left("image")) == [*range(60, N)]
+    both.old.delete(list(range(60)), "text")
+    assert both.moved().share("text") == pytest.approx(60 / N)
+    assert both.moved().both["text"] == 0
 
 
 def test_indexes_that_do_not_belong_together_are_refused(found):
@@ -170,6 +190,32 @@ def test_every_store_says_what_its_documents_are_called(store):
             assert sorted(index.ids("image")) == sorted(ids)
             assert sorted(index.ids("text")) == sorted(ids[:7])
             assert index.held("text", [ids[3], ids[20]]) == {ids[3]}
+
+
+@pytest.mark.parametrize("store", sorted(LIBRARIES), indirect=True)
+def test_every_store_searches_both_as_the_memory_does(store, tmp_path):
+    fitted = Calibrate().fit(OLD["image"], OLD["text"]).correction_
+    found = fitted, migrate(OLD, NEW, fitted)
+    (tmp_path / "new").mkdir()
+    other = make_store(store.kind, tmp_path / "new")
+    some = np.arange(0, N, 3)
+    for place, correction, rows, kept in (
+        (store, fitted, OLD, np.arange(N)), (other, found[1].new_correction, NEW, some)
+    ):  # fmt: skip
+        with place.open(correction, create=True) as index:
+            index.write_all(
+                {n: Embeddings.from_array(one[kept], ids=kept) for n, one in rows.items()},
+                trust_rows=True,
+            )
+    wanted = both_of(found, some).search(NEW["text"][:8], "text", 6)
+    with (
+        store.open(found[1].correction) as old,
+        other.open(found[1].new_correction) as new,
+    ):
+        hits = Generations(old, new, found[1].background).search(NEW["text"][:8], "text", 6)
+    np.testing.assert_array_equal(hits.ids.astype(int), wanted.ids.astype(int))
+    np.testing.assert_array_equal(hits.sources, wanted.sources)
+    np.testing.assert_allclose(hits.expected_wrong, wanted.expected_wrong, rtol=1e-3)
 
 
 @pytest.fixture
@@ -229,7 +275,7 @@ def test_the_whole_way_by_commands_leaves_the_old_index_as_it_was(folder):
     ).out
     assert again == old
     with open_generations("moving", "old.faiss", "new.faiss") as both:
-        assert both.moved().share == 0.15
+        assert both.moved().share() == 0.15
     with open_index("new.faiss", "moving/new.safetensors") as alone:
         assert alone.count() == 120
 

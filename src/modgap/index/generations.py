@@ -5,8 +5,9 @@ How it works:
 1. Both indexes take queries of the new model: the old one through the correction that ``migrate``
    made, the new one through its own. Each modality of each is a list of its own.
 2. Each score becomes a number of expected wrong results in its list, by what the same bank found
-   in both. The new list holds a share s of the documents, so its number is divided by s: that many
-   it would be in a list of all.
+   in both. A list that holds a share s of the documents counts for 1/s of it: that many there
+   would be in a list of all. How many there are is known but for those in both, which the results
+   of the old index tell.
 3. Documents that are in the new index are left out of the results of the old one, which stays as
    it is. So nothing is undone by searching the old index alone again.
 """
@@ -50,15 +51,17 @@ class Moved(Result):
     new: Mapping[str, int]
     both: Mapping[str, int]
 
-    @property
-    def share(self) -> float:
-        """The share of the old documents that the new index holds."""
-        return sum(self.both.values()) / max(1, sum(self.old.values()))
+    def share(self, *names: str) -> float:
+        """The share of all documents, of these modalities or of all, that the new index holds."""
+        chosen = names or tuple(self.old)
+        new = sum(self.new[name] for name in chosen)
+        every = new + sum(self.old[name] - self.both[name] for name in chosen)
+        return new / max(1, every)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """One line for each modality: documents of both indexes, and the share that has moved."""
         lines: list[tuple[str, ...]] = [
-            (name, f"{n:,}", f"{self.new[name]:,}", f"{self.both[name] / max(1, n):.1%}")
+            (name, f"{n:,}", f"{self.new[name]:,}", f"{self.share(name):.1%}")
             for name, n in self.old.items()
         ]
         return ("documents", "old index", "new index", "moved"), lines
@@ -121,15 +124,20 @@ class Generations:
         lists, factors, gone = {}, {}, {}
         for name in names:
             n_old, n_new = self.old.count(name), self.new.count(name)
-            hits, gone[name] = self._not_moved(rows, modality, k, name)
-            lists[f"old {name}"] = hits.ids, hits.scores
-            factors[f"old {name}"] = float(len(names))
+            total = float(n_new)
+            if n_old:
+                hits, gone[name] = self._not_moved(rows, modality, k, name)
+                lists[f"old {name}"] = hits.ids, hits.scores
+                # Documents that have moved may still be in the old index, or be deleted there.
+                moved = np.mean(_within(hits.ids, gone[name])[np.isfinite(hits.scores)])
+                total += n_old * (1 - float(moved))
+                factors[f"old {name}"] = len(names) * total / n_old
             if n_new:
                 key = self._of_size(name, n_new)
                 places = self.background.list_of(key).places
                 hits = self.new.best_of(name, rows, modality, max(k, places))
                 lists[key] = hits.ids, hits.scores
-                factors[key] = len(names) * max(n_old, n_new) / n_new
+                factors[key] = len(names) * total / n_new
         width = sum(scores.shape[1] for _, scores in lists.values())
         with warnings.catch_warnings():
             # Of queries that were recognised: the scores of a list that grows change.
