@@ -210,11 +210,11 @@ def test_what_does_not_belong_to_the_old_rows_is_refused():
         migrate(OLD, NEW, keep=0)
     with pytest.raises(InputError, match="look unpaired"):
         migrate({**OLD, "text": OLD["text"][::-1]}, NEW)
-    with pytest.raises(InputError, match="480 image rows and 400 text rows, and neither ids"):
+    with pytest.raises(InputError, match="480 image rows and 400 text rows cannot be paired"):
         migrate({**OLD, "text": OLD["text"][:400]}, NEW)
     repeated = {n: Embeddings.from_array(r, ids=[*range(470), *range(10)]) for n, r in OLD.items()}
     other = {n: Embeddings.from_array(r, ids=range(480)) for n, r in NEW.items()}
-    with pytest.raises(InputError, match="Ids of the image rows of the old model stand several"):
+    with pytest.raises(InputError, match="Ids of the image rows of the old model are not unique"):
         migrate(Modalities.of(repeated, groups={n: np.arange(480) for n in KEYS}), other)
 
 

@@ -12,8 +12,8 @@ from modgap.core.checks import InputValueError
 from modgap.io import Embeddings, Modalities
 from modgap.io.id_matches import match_ids
 
-# Pairs that tell whether modalities are swapped.
-_COMPARED = 500
+# Pairs that tell whether modalities are swapped; rows of other items must be this much less alike.
+_COMPARED, _BY_CHANCE = 500, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,11 @@ class BothModels:
                 for model in (self.old, self.new)
             )
             if all(
-                _likeness(new[own], old[other]) > _likeness(new[own], old[own])
+                _likeness(new[own], old[other])
+                > max(
+                    _likeness(new[own], old[own]),
+                    _BY_CHANCE * _likeness(new[own], np.roll(old[other], 1, axis=0)),
+                )
                 for own, other in (pair, pair[::-1])
             ):
                 raise InputValueError(
