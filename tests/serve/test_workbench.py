@@ -201,7 +201,10 @@ def test_every_corrector_is_offered_with_its_own_parameters_and_defaults():
     for kind in CORRECTORS:
         method = METHODS[kind.__name__]
         offered = {p.name: p.default for p in method.parameters}
-        assert offered == kind().get_params()
+        # A matrix cannot be typed into a form.
+        assert offered == {
+            name: value for name, value in kind().get_params().items() if name != "noise_covariance"
+        }
         assert make_corrector(method.name, offered).get_params() == kind().get_params()
         assert method.summary.endswith((".", ")", ").", "tality"))
         for parameter in method.parameters:

@@ -83,7 +83,7 @@ class FaissIndex(VectorIndex):
         self._faiss = require("faiss", "faiss", "A FAISS index")
         self.path, self._table = Path(path), Path(f"{path}.ids.safetensors")
         # A table takes its name after its vectors do; a kill between the two leaves it here.
-        self._next_table = Path(f"{path}.ids.next.safetensors")
+        self._next_table = Path(f"{path}.ids.safetensors.partial")
         self.factory = self._built_by = factory
         self.nprobe = None if nprobe is None else check_count(nprobe, "nprobe")
         self.failures = (RuntimeError,)
