@@ -47,7 +47,9 @@ def test_embed_writes_what_all_commands_read(model, photos, tmp_path):
 
 
 def test_the_help_of_fix_says_that_the_model_embeds():
-    assert "the model that embeds" in " ".join(modgap("fix", "--help").out.replace("│", " ").split())
+    assert "the model that embeds" in " ".join(
+        modgap("fix", "--help").out.replace("│", " ").split()
+    )
 
 
 @pytest.mark.filterwarnings("default:the documents were embedded by")
