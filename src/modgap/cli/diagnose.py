@@ -87,17 +87,24 @@ def diagnose(
         say(f"next: {command}")
 
 
-def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
-    """The verdict, then before and after with intervals, then every correction."""
+def print_verdict(verdict: str, sentence: str) -> None:
+    """A verdict in a frame of its colour."""
     from rich.markup import escape
     from rich.panel import Panel
 
+    from modgap.cli.show import out
+
+    style = _STYLES.get(verdict, "red")
+    out.print(Panel(escape(sentence), title="verdict", border_style=style, padding=(0, 1)))
+
+
+def print_diagnosis(diagnosis: Diagnosis, *, every: bool = True) -> None:
+    """The verdict, then before and after with intervals, then every correction."""
+    from rich.markup import escape
+
     from modgap.cli.show import out, print_table
 
-    style = _STYLES.get(diagnosis.verdict, "red")
-    out.print(
-        Panel(escape(diagnosis.sentence), title="verdict", border_style=style, padding=(0, 1))
-    )
+    print_verdict(diagnosis.verdict, diagnosis.sentence)
     narrow = out.width < _WIDE
     if diagnosis.recommended:
         out.print(f"[bold]Before and after[/bold], with 95 % intervals, on {diagnosis.held_out}")

@@ -39,7 +39,7 @@ def index_evaluate(
     first = next(iter(fixed.values()))
     labels = groups_by_name(groups, first.names)
     sources = open_documents(documents or [], first, column=column, groups=labels)
-    asked = open_documents(queries, first, column=column) if queries else None
+    asked = open_documents(queries, first, column=column, role="query") if queries else None
     opened = open_index(
         address, fixed, trust=trust, table=table, ef_search=ef_search, nprobe=nprobe,
         column=vector_column, modality_column=modality_column, id_column=id_column,

@@ -38,9 +38,10 @@ def migrate(
 
     Example: modgap migrate old-image.npy,old-text.npy new-image.npy,new-text.npy -o moving
     """
+    from modgap.cli.diagnose import print_verdict
     from modgap.cli.outputs import check_folder
     from modgap.cli.progress import steps
-    from modgap.cli.show import out, print_json, print_table, say
+    from modgap.cli.show import print_json, print_table, say
     from modgap.core.results import document
     from modgap.corrections.files import load_correction
     from modgap.corrections.wording import migration_lines
@@ -62,8 +63,7 @@ def migrate(
     if as_json:
         print_json(document("migrate", found))
     else:
-        out.print(found.sentence, markup=False)
-        out.print()
+        print_verdict(found.verdict, found.sentence)
         print_table(*found.table())
     if output is None:
         return

@@ -198,6 +198,8 @@ def correction_fit(
     try:
         if missing:
             raise InputValueError(f"nothing is known of {' and '.join(missing)} rows")
+        if correction.query_model:
+            raise InputValueError("its queries are of another model than its documents")
         for asking in correction.queries:
             found[asking] = max(
                 _changes(correction, asking, then, now), key=lambda change: change.misfit

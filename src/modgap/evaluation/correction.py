@@ -246,6 +246,12 @@ def _check_fits(correction: Correction, data: Modalities) -> None:
             f"The correction is for rows of {correction.dim_in} columns, got {data.dim}. "
             "It must be fitted on embeddings of the same model."
         )
+    if correction.query_model and not all(map(data.asks_apart, correction.queries)):
+        raise InputValueError(
+            f"The correction is for {' and '.join(correction.queries)} queries of another model "
+            f"({correction.query_model}) than its documents, and these rows are of one model. "
+            "modgap migrate evaluates it, on rows of both."
+        )
     for name, side in data.sides.items():
         check_recognised(correction, side, name, trust_rows=True)  # only warns
 

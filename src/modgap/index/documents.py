@@ -9,22 +9,25 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import InputTypeError, InputValueError, check_choice
-from modgap.corrections import Correction
+from modgap.corrections import Correction, Role
 from modgap.index.hits import Id, IdType
 from modgap.index.stored_vectors import check_storable
 from modgap.io import Embeddings, open_embeddings, open_pair
 from modgap.io.formats.tables import is_opened
 
 
-def as_embeddings(rows: Any, modality: str, correction: Correction) -> Embeddings:
-    """Rows of a modality of the correction, with as many columns as it takes."""
+def as_embeddings(
+    rows: Any, modality: str, correction: Correction, role: Role = "document"
+) -> Embeddings:
+    """Rows of a modality of the correction, with as many columns as it takes in this role."""
     check_choice(modality, "modality", correction.names)
     if is_opened(rows):
         rows = Embeddings.of(rows, modality)
     found = rows if isinstance(rows, Embeddings) else Embeddings.from_array(rows, source=modality)
-    if found.dim != correction.dim_in:
+    taken = correction.maps.get((modality, role), correction.maps[modality, "document"])
+    if found.dim != taken.dim_in:
         raise InputValueError(
-            f"The correction is for rows of {correction.dim_in} columns, but {modality} has "
+            f"The correction is for rows of {taken.dim_in} columns, but {modality} has "
             f"{found.dim}. It must be fitted on embeddings of the same model."
         )
     return found
@@ -82,6 +85,7 @@ def open_documents(
     column: str | None = None,
     groups: str | Mapping[str, str] | None = None,
     ids: str | Mapping[str, str] | None = None,
+    role: Role = "document",
 ) -> dict[str, Embeddings]:
     """The embeddings of each modality, from ``modality=path`` texts or one file of both.
 
@@ -99,6 +103,8 @@ def open_documents(
         found without it.
     ids : str or mapping of str to str, optional
         The same for what the documents are called; columns called ``id`` are found without it.
+    role : {"document", "query"}
+        What they are; queries may have other columns, those of a newer model.
     """
     names = correction.names
     labels, called = (
@@ -137,4 +143,4 @@ def open_documents(
         paths = " and ".join(f"{name}=PATH" for name in names)
         both = ", or one file of both" if len(names) == 2 else ""
         raise InputValueError(f"There is nothing to read: give {paths}{both}.")
-    return {name: as_embeddings(rows, name, correction) for name, rows in found.items()}
+    return {name: as_embeddings(rows, name, correction, role) for name, rows in found.items()}

@@ -114,7 +114,7 @@ def evaluate_index(
     if queries is None:
         asked = {name: rows for name, rows in corpus.items() if name in corrections}
     else:
-        asked = {name: as_embeddings(rows, name, shape) for name, rows in queries.items()}
+        asked = {n: as_embeddings(rows, n, shape, "query") for n, rows in queries.items()}
     if not asked:
         raise InputValueError(
             f"{index.place} serves {' and '.join(corrections)} queries, and no document is one. "
