@@ -21,6 +21,7 @@ from langchain_core.messages import HumanMessage
 
 from modgap import Correction
 from modgap.adapters import LangChainEmbeddings
+from modgap.io.images import unpack_image
 
 MODEL = "clip-ViT-B-32"
 INSTRUCTION = "Answer from these photos and captions alone."
@@ -44,9 +45,7 @@ class Clip(Embeddings):
 
     def embed_image(self, uris: list[str]) -> list[list[float]]:
         """Vectors of photos."""
-        from PIL import Image
-
-        return self.model.encode([Image.open(uri) for uri in uris]).tolist()
+        return self.model.encode([unpack_image(Path(uri).read_bytes()) for uri in uris]).tolist()
 
 
 def build(photos: Path, model: Embeddings, correction: Correction) -> Chroma:

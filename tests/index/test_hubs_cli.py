@@ -50,7 +50,7 @@ def test_three_modalities_are_built_searched_and_checked_from_the_command_line(
     _, scores = search(asked, whole, 6, "inner_product")
     np.testing.assert_allclose(found["scores"], scores, rtol=1e-4, atol=1e-5)
     checked = json.loads(modgap("index", "evaluate", *common, *documents, "--json", *table).stdout)
-    assert checked["recall"] == {"text": 1.0}
+    assert checked["exact_found"] == {"text": 1.0}
     assert checked["corpus_share"] == {"image": 0.4, "text": 0.4, "fused": 0.2}
 
 
@@ -145,7 +145,7 @@ def test_an_index_built_with_labels_is_searched_by_the_file_without_the_bank(fil
     common = (index, files / "group.safetensors", *documents, *labels)
     modgap("index", "build", *common, "--without-bank", bare)
     checked = json.loads(modgap("index", "evaluate", *common, "--json").stdout)
-    assert checked["recall"] == {"text": 1.0}
+    assert checked["exact_found"] == {"text": 1.0}
     found = json.loads(
         modgap("index", "search", index, bare, files / "text.npy", "-k", "5", "--json").stdout
     )

@@ -378,7 +378,7 @@ def test_a_killed_correction_of_a_column_is_run_again_and_finishes(url, connecti
     assert "serves text queries, and no document is one" in nobody.stderr
     files = (*files, "--queries", f"text={many / 'text.npy'}")
     checked = modgap("index", "evaluate", url, *files, *yours, "--json")
-    assert json.loads(checked.stdout)["recall"] == {"text": 1.0}
+    assert json.loads(checked.stdout)["exact_found"] == {"text": 1.0}
     dropped = modgap("index", "drop-column", url, "--table", table)
     assert f"dropped the column embedding_corrected of {table}" in dropped.stderr
     again = modgap("index", "drop-column", url, "--table", table, ok=False)
