@@ -87,7 +87,7 @@ def equal_rows(A: Array, bias: Array | None = None) -> EqualRows:
     [0, 20]
     """
     n, d = A.shape
-    # Equal rows have bitwise equal sums; what else has is told apart below.
+    # Equal rows have bitwise equal sums; other rows with equal sums are separated below.
     weights = np.random.default_rng(0).uniform(1.0, 2.0, d)
     sums = to_numpy(along(A, like(weights, A, wide_dtype(A))))
     _, sizes = np.unique(sums, return_counts=True)

@@ -98,7 +98,7 @@ class _WideRows:
         if is_torch(self.A):
             return widen(self.A[numbers])
         given, wide = self._given[: len(numbers)], self._wide[: len(numbers)]
-        # Numbers are never out of bounds; told to clip them, NumPy writes where it is told to.
+        # Numbers are never out of bounds; only with clip does NumPy write straight into out.
         wide[...] = np.take(self.A, numbers, axis=0, out=given, mode="clip")
         return wide
 
