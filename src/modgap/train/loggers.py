@@ -13,6 +13,8 @@ from modgap.core.checks import require
 from modgap.core.files import write_text
 from modgap.core.results import plain
 
+LOG = "log.jsonl"
+
 
 class Logger(Protocol):
     """Takes the metrics of a step."""
@@ -130,7 +132,7 @@ def open_loggers(
         loggers.append(TensorBoardLogger(output / "tensorboard", resume_at))
     if "wandb" in names:
         loggers.append(WandbLogger(output, config, resume_at))
-    return [JsonLinesLogger(output / "log.jsonl", resume_at), *loggers]
+    return [JsonLinesLogger(output / LOG, resume_at), *loggers]
 
 
 def _library(name: str) -> Any:

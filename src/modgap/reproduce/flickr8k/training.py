@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from modgap.core.checks import InputValueError
-from modgap.measures import gap_distance
+from modgap.measures import gap_distance, joint_clustering
 from modgap.reproduce.flickr8k.methods import (
     BASELINE,
     BEFORE_FINE_TUNING,
@@ -30,12 +31,14 @@ from modgap.train.config import Config
 from modgap.train.data import Data, Split, load_data
 from modgap.train.hooks import TrainState, embed_split
 from modgap.train.learner import make_optimiser, temperature_of
+from modgap.train.loggers import LOG
 from modgap.train.loss import contrastive
 from modgap.train.start import make_model, tokenizer_of
 from modgap.train.towers.build import TwoTower, make_two_tower
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
+CLUSTERED, CLUSTERED_DRAWS = 100, 5  # photos that k-means finds again, and how often drawn
 SAMPLE = 2048  # pairs of fig. 4 of Yaras et al. 2024
 STEPS = 10  # after which a start is looked at again
 
@@ -45,7 +48,7 @@ class Place:
     """Where runs take their photos and pretrained networks, what they share, where they write.
 
     ``settings`` are those of every run, beside its recipe's. ``encoders`` are folders in place of
-    the preset's own networks, by side.
+    the preset's own networks, by side. ``commit`` is noted with each result.
     """
 
     data: Path
@@ -53,10 +56,11 @@ class Place:
     preset: str = PRESET
     settings: tuple[str, ...] = ()
     encoders: Mapping[str, Path] = field(default_factory=dict)
+    commit: str = ""
 
     def config(self, seed: int, settings: Sequence[str] = ()) -> Config:
-        """The preset with a recipe's settings; one checkpoint, at the end."""
-        kept = [f"data.path={self.data}", "train.checkpoint_every=100000", "evaluate.every=0"]
+        """The preset with a recipe's settings; a long run can be resumed."""
+        kept = [f"data.path={self.data}", "train.checkpoint_every=2000", "evaluate.every=0"]
         kept += ["train.log_every=50", "train.loggers=[]"]  # a GPU need not wait to be looked at
         kept += [f"model.{side}={folder}" for side, folder in self.encoders.items()]
         return load_config(self.preset, [*kept, f"train.seed={seed}", *settings, *self.settings])
@@ -68,24 +72,37 @@ class Place:
 
 
 class Course:
-    """A hook that keeps the gap of some pairs, and the temperature, over a run."""
+    """A hook that logs the gap of some pairs, the temperature and the seconds over a run.
 
-    def __init__(self, pairs: Split) -> None:
-        self.pairs = pairs
-        self.steps: list[int] = []
-        self.gap: list[float] = []
-        self.temperature: list[float] = []
+    A run that was stopped resumes its log, so the course is read from there.
+    """
 
-    def __call__(self, state: TrainState) -> None:
-        """Measure, and log nothing."""
+    def __init__(self, pairs: Split, output: Path) -> None:
+        self.pairs, self.output = pairs, output
+        self.began = perf_counter() - max(self.logged("course_seconds").values(), default=0.0)
+
+    def __call__(self, state: TrainState) -> dict[str, float]:
+        """Measure."""
         X, Y, _ = embed_split(state.model, self.pairs, state.data.prepare, 512)
-        self.steps.append(state.step)
-        self.gap.append(gap_distance(F.normalize(X, dim=1), F.normalize(Y, dim=1)))
-        self.temperature.append(state.temperature_value)
+        return {
+            "course_gap": gap_distance(F.normalize(X, dim=1), F.normalize(Y, dim=1)),
+            "course_temperature": state.temperature_value,
+            "course_seconds": perf_counter() - self.began,
+        }
+
+    def logged(self, name: str) -> dict[int, float]:
+        """A metric that was logged, by step."""
+        log = self.output / LOG
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        return {line["step"]: line[name] for line in map(json.loads, lines) if name in line}
 
     def to_dict(self) -> dict[str, Any]:
-        """Three lists of one length."""
-        return {"steps": self.steps, "gap": self.gap, "temperature": self.temperature}
+        """The course, and how long the training took."""
+        gap, temperature, seconds = (
+            self.logged(f"course_{name}") for name in ("gap", "temperature", "seconds")
+        )
+        course = {"steps": [*gap], "gap": [*gap.values()], "temperature": [*temperature.values()]}
+        return {"course": course, "seconds": max(seconds.values())}
 
 
 def starting_weights(recipe: Recipe, seed: int, folder: Path) -> Path | None:
@@ -96,43 +113,63 @@ def starting_weights(recipe: Recipe, seed: int, folder: Path) -> Path | None:
 def run_recipe(
     recipe: Recipe, seed: int, place: Place, data: Data, tasks: Sequence[TransferTask]
 ) -> dict[str, Any]:
-    """Train a recipe and return its metrics; large files do not stay."""
+    """Train a recipe and return its metrics; large files do not stay.
+
+    A run that was stopped resumes from its newest checkpoint, in a folder of its own.
+    """
     settings, folder = list(recipe.settings), place.folder
     if (weights := starting_weights(recipe, seed, folder)) is not None:
         if not weights.exists():
             raise InputValueError(f"{recipe.name} starts from {recipe.after}; train that first.")
         settings.append(f"model.weights={weights}")
     config = place.config(seed, settings)
-    n_batches = -(-len(data.train) // config.train.batch_size)
-    course = Course(
-        data.test.pairs(torch.arange(min(PAIRS, len(data.test))), torch.Generator().manual_seed(0))
+    output = folder / f"{recipe.file}-{seed}.run"
+    test_pairs = data.test.pairs(
+        torch.arange(min(PAIRS, len(data.test))), torch.Generator().manual_seed(0)
     )
-    gap = every(max(1, config.train.epochs * n_batches // POINTS), course)
-    # A folder of its own: the same run may go on beside this one.
-    with TemporaryDirectory(dir=folder) as own:
-        output = Path(own)
-        result = train(config, output=output, data=data, hooks=[gap])
-        model = TwoTower.load(output / MODEL).to(result.device)
-        carried = {
-            name: value
-            for task in tasks
-            for name, value in transfer(model, data, task, config.data.context_length).items()
-        }
-        if recipe.name == BEFORE_FINE_TUNING:
-            (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")
-        if recipe.name == BASELINE:
-            kept = "baseline.safetensors" if seed == 0 else f"baseline-{seed}.safetensors"
-            (output / EMBEDDINGS).rename(folder / kept)
+    course = Course(test_pairs, output)
+    gap = every(max(1, config.train.total_steps(len(data.train)) // POINTS), course)
+    result = train(config, output=output, resume=output.exists(), data=data, hooks=[gap])
+    found = course.to_dict()
+    *_, last_loss = course.logged("loss").values()
+    model = TwoTower.load(output / MODEL).to(result.device)
+    carried = {
+        name: value
+        for task in tasks
+        for name, value in transfer(model, data, task, config.data.context_length).items()
+    }
+    clustered = photos_clustered(model, data)
+    if recipe.name == BEFORE_FINE_TUNING:
+        (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")
+    if recipe.name == BASELINE:
+        kept = "baseline.safetensors" if seed == 0 else f"baseline-{seed}.safetensors"
+        (output / EMBEDDINGS).rename(folder / kept)
+    rmtree(output)
     return {
         "recipe": recipe.name,
         "seed": seed,
         "settings": [*recipe.settings, *place.settings],
         "epochs": config.train.epochs,
-        "metrics": {**result.evaluation.flat(), **carried, "loss": result.losses[-1]},
-        "course": course.to_dict(),
-        "seconds": result.seconds,
+        "metrics": {**result.evaluation.flat(), **carried, **clustered, "loss": last_loss},
+        **found,
         "images_per_second": result.images_per_second,
         "device": _device(result.device),
+        **({"commit": place.commit} if place.commit else {}),
+    }
+
+
+def photos_clustered(model: TwoTower, data: Data) -> dict[str, float]:
+    """How well k-means finds the photos again, of 100 with their captions; the mean of five draws."""
+    X, Y, (gx, gy) = embed_split(model, data.test, data.prepare, 512)
+    found = []
+    for draw in range(CLUSTERED_DRAWS):
+        some = np.random.default_rng(draw).permutation(len(gx))[:CLUSTERED]
+        x, y = (np.flatnonzero(np.isin(of, gx[some])) for of in (gx, gy))
+        rows = X[x].cpu().numpy(), Y[y].cpu().numpy()
+        found.append(joint_clustering(*rows, labels=(gx[x], gy[y]), starts=3, seed=draw))
+    return {
+        "clustering_v_measure": float(np.mean([one.v_measure for one in found])),
+        "clustering_adjusted_rand": float(np.mean([one.adjusted_rand for one in found])),
     }
 
 
@@ -140,22 +177,25 @@ def run_closure(recipe: Recipe, seed: int, place: Place, data: Data) -> dict[str
     """The gap of 2,048 fixed pairs over a long training on them (Yaras et al. 2024, fig. 4a)."""
     config = place.config(seed, recipe.settings)
     pairs = sample(data, seed)
-    course = Course(pairs)
-    with TemporaryDirectory(dir=place.folder) as own:
-        result = train(
-            config,
-            output=own,
-            data=replace(data, train=pairs, test=pairs, augment=data.prepare),
-            hooks=[every(50, course)],
-        )
+    output = place.folder / f"{recipe.file}-{seed}.run"
+    course = Course(pairs, output)
+    result = train(
+        config,
+        output=output,
+        resume=output.exists(),
+        data=replace(data, train=pairs, test=pairs, augment=data.prepare),
+        hooks=[every(50, course)],
+    )
+    found, losses = course.to_dict(), [*course.logged("loss").values()]
+    rmtree(output)
     return {
         "recipe": recipe.name,
         "seed": seed,
         "settings": [*recipe.settings, *place.settings],
-        "course": course.to_dict(),
-        "losses": list(result.losses[49::50]),
-        "seconds": result.seconds,
+        **found,
+        "losses": losses,
         "device": _device(result.device),
+        **({"commit": place.commit} if place.commit else {}),
     }
 
 
