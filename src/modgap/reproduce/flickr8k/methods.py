@@ -125,9 +125,9 @@ FINE_TUNED = tuple(
         "1": 1.0,
     }.items()
 )
-# Table 2 of Yaras et al. 2024 with their schedule: 100 passes over 30,000 captions in batches of 256,
-# warm-up over the first fifth, and the temperature at the rate of the other parameters. An epoch here
-# is a pass over 6,000 photos, with one caption of each.
+# Table 2 of Yaras et al. 2024 with their schedule: 100 passes over 30,000 captions in batches of
+# 256, warm-up over the first fifth, and the temperature at the rate of the other parameters. An
+# epoch here is a pass over 6,000 photos, with one caption of each.
 PASSES_SUFFIX = ", 100 passes"
 _PASSES = ("train.batch_size=256", "train.epochs=500", "train.warmup=0.2")
 _OWN_RATE = "temperature.rate=1"
@@ -216,7 +216,8 @@ LOCKED = (
     Recipe("locked towers", ('model.lock=["image", "text"]',)),
     Recipe("locked image tower", ('model.lock=["image"]',)),
 )
-# The losses of Grassucci et al. 2026 beside the contrastive one, with each way to set the temperature.
+# The losses of Grassucci et al. 2026 beside the contrastive one, with each way to set the
+# temperature.
 _ALIGN, _SPREAD = "loss.align=1", "loss.uniform=1"
 ALIGNED_SUFFIX = ", aligned and spread"
 TEMPERATURES = (BASELINE, "FLT 0.07", "S3", "A1", "softplus", "SLRT")

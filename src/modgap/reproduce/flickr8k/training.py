@@ -159,7 +159,7 @@ def run_recipe(
 
 
 def photos_clustered(model: TwoTower, data: Data) -> dict[str, float]:
-    """How well k-means finds the photos again, of 100 with their captions; the mean of five draws."""
+    """How well k-means finds 100 photos and their captions again; the mean of five draws."""
     X, Y, (gx, gy) = embed_split(model, data.test, data.prepare, 512)
     found = []
     for draw in range(CLUSTERED_DRAWS):
