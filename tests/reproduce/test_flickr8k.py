@@ -415,6 +415,8 @@ def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
     assert "7 runs in" in told
     found = read_runs(runs / "results.json").runs
     assert [run["seed"] for run in found[BASELINE]] == [0, 3]
+    for name in ("rephrasing_closed", "rewording_correlation", "unnormalised_told_apart"):
+        assert all(0 <= run["metrics"][name] <= 1 for run in found[BASELINE])
     assert found[CONES][0]["models"] == 2  # of both seeds together
     assert set(found[CONCEPTS][0]) == {"recipe", "photos", "captions"}
     # As many for every dimension of the projections, which start from nothing.

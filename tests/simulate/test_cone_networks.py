@@ -20,7 +20,10 @@ from modgap.simulate.cone_networks import (
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from modgap.train.towers.normalisation import without_normalisation  # noqa: E402
+from modgap.train.towers.normalisation import (  # noqa: E402
+    PixelNormalisation,
+    without_normalisation,
+)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -90,6 +93,7 @@ def test_a_plain_torch_model_loses_its_norms_too():
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GroupNorm(1, 3))
     assert isinstance(without_normalisation(model)[1], torch.nn.Identity)
     assert isinstance(without_normalisation(torch.nn.LayerNorm(3)), torch.nn.Identity)
+    assert isinstance(without_normalisation(PixelNormalisation(0.5, 0.5)), torch.nn.Identity)
     with pytest.raises(ValueError, match=r"no normalisation layer to remove\. Use it as it is"):
         without_normalisation(make_network("mlp"))
 

@@ -109,3 +109,15 @@ def best_of_other_half(values: np.ndarray, seed: int) -> np.ndarray:
 def falls(values: Values) -> bool:
     """Whether each value is smaller than the one before it."""
     return all(after < before for before, after in pairwise(values))
+
+
+def sides_at_random(X: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """What two sides of one mixture have: every row given to a side at random."""
+    return np.array_split(rng.permutation(np.concatenate([X, Y])), 2)
+
+
+def share_along(rows: np.ndarray, direction: np.ndarray) -> float:
+    """Share of the variance of rows that lies along a direction."""
+    centred = rows - rows.mean(axis=0)
+    along = centred @ (direction / np.linalg.norm(direction))
+    return float(along.var() / centred.var(axis=0).sum())

@@ -26,7 +26,7 @@ from modgap.reproduce.chowers2026.threshold import NEGLIGIBLE, PRINTED, READINGS
 from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
-from modgap.reproduce.statistics import Interval, mean_interval
+from modgap.reproduce.statistics import Interval, mean_interval, share_along
 from modgap.tasks.questions import near_and_toward, own_directions
 
 # The class of an image and its rivals.
@@ -49,6 +49,8 @@ def fig10(setting: Setting) -> Outcome:
         setting.say(f"{task.name}: {draws} draws of classes", 0, 1)
         still, reworded, spoken = _four_classes(task, draws, setting.seed)
         gain, only = (task.mean(each[CLOSED] - each[AS_TRAINED]) for each in (spoken, reworded))
+        assert task.other is not None
+        along = share_along(task.other - task.candidates, task.gap)
         measured |= {
             f"clean accuracy, four classes, {task.name}": still.mean(axis=1)[AS_TRAINED],
             f"accuracy under rephrasing as trained, four classes, {task.name}": (
@@ -59,7 +61,7 @@ def fig10(setting: Setting) -> Outcome:
             ),
             f"gain by closing, four classes, {task.name}": gain.value,
             f"gain by closing, the same four classes, {task.name}": only.value,
-            f"share of the rephrasing's variance along the gap, {task.name}": _share_along(task),
+            f"share of the rephrasing's variance along the gap, {task.name}": along,
             f"the same for uncorrelated noise, {task.name}": 1 / task.candidates.shape[1],
         }
         lines = {"clean": still.mean(axis=1), "rephrased": spoken.mean(axis=1)}
@@ -169,15 +171,6 @@ def _all_classes(
     ]
     lines = {f"{of}, {words}": each.mean(axis=1) for of, each in hits.items()}
     return measured, checks, lines
-
-
-def _share_along(task: NeighbourTask) -> float:
-    """Share of the rephrasing's variance that lies along the gap."""
-    assert task.other is not None
-    noise = task.other - task.candidates
-    centred = noise - noise.mean(axis=0)
-    along = centred @ (task.gap / np.linalg.norm(task.gap))
-    return float(along.var() / centred.var(axis=0).sum())
 
 
 @PAPER.run("fig15")

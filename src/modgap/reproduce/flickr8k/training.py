@@ -23,6 +23,7 @@ from modgap.reproduce.flickr8k.methods import (
     PRETRAINED_PRESET,
     Recipe,
 )
+from modgap.reproduce.flickr8k.rephrasings import gap_without_normalisation, rephrasings
 from modgap.reproduce.flickr8k.results import FIRST, WEIGHTS
 from modgap.reproduce.flickr8k.transfer import TransferTask, transfer
 from modgap.train import every, load_config, train
@@ -138,7 +139,11 @@ def run_recipe(
         for task in tasks
         for name, value in transfer(model, data, task, config.data.context_length).items()
     }
-    clustered = photos_clustered(model, data)
+    measured = {
+        **photos_clustered(model, data),
+        **rephrasings(model, data),
+        **gap_without_normalisation(model, data),
+    }
     if recipe.name == BEFORE_FINE_TUNING:
         (output / MODEL).rename(folder / f"{recipe.name}-{seed}.safetensors")
     if recipe.name == BASELINE:
@@ -150,7 +155,7 @@ def run_recipe(
         "seed": seed,
         "settings": [*recipe.settings, *place.settings],
         "epochs": config.train.epochs,
-        "metrics": {**result.evaluation.flat(), **carried, **clustered, "loss": last_loss},
+        "metrics": {**result.evaluation.flat(), **carried, **measured, "loss": last_loss},
         **found,
         "images_per_second": result.images_per_second,
         "device": _device(result.device),

@@ -17,6 +17,7 @@ from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.flickr8k.results import CONES
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
+from modgap.reproduce.statistics import sides_at_random
 from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
@@ -152,9 +153,8 @@ def _gaps_without_normalisation(
     panels: list[dict[str, Any]] = []
     for normalisation, label in ((True, "with normalisation"), (False, "without")):
         pairs = [(unit(X), unit(Y)) for X, Y in towers(normalisation)]
-        # What two sides of one mixture have: every row given to a side at random.
         rng = np.random.default_rng([setting.seed, 1])
-        mixed = [np.array_split(rng.permutation(np.concatenate(both)), 2) for both in pairs]
+        mixed = [sides_at_random(*both, rng) for both in pairs]
         gaps, by_chance = ([gap_distance(*both) for both in of] for of in (pairs, mixed))
         apart, apart_by_chance = (
             [linear_separability(X, Y, seed=setting.seed).all_features for X, Y in of]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from modgap.core.checks import InputValueError, require
 from modgap.core.limits import read_json
-from modgap.train.towers.config import CLIP_MEAN, CLIP_STD, TowerConfig
+from modgap.train.towers.config import TowerConfig
 from modgap.train.towers.encoders import (
     EFFICIENTNET,
     EFFICIENTNETS,
@@ -24,31 +24,13 @@ from modgap.train.towers.encoders import (
     module_folder,
 )
 from modgap.train.towers.foreign import NO_CODE, TENSORS_ONLY, quiet
+from modgap.train.towers.normalisation import PixelNormalisation
 
 # EfficientNet-Lite takes (pixel − 127)/128 of pixels from 0 to 255.
 _EFFICIENTNET_MEAN, _EFFICIENTNET_STD = 127 / 255, 128 / 255
 
 
-class _OwnPixels(nn.Module):
-    """A network that wants pixels normalised in its own way, and is given them in CLIP's."""
-
-    def __init__(
-        self, network: nn.Module, mean: float | Sequence[float], std: float | Sequence[float]
-    ) -> None:
-        super().__init__()
-        self.network = network
-        own_mean, own_std = torch.tensor(mean), torch.tensor(std)
-        factor = torch.tensor(CLIP_STD) / own_std
-        shift = (torch.tensor(CLIP_MEAN) - own_mean) / own_std
-        self.register_buffer("_factor", factor[:, None, None], persistent=False)
-        self.register_buffer("_shift", shift[:, None, None], persistent=False)
-
-    def own_pixels(self, pixels: Tensor) -> Tensor:
-        """Pixels as the network wants them."""
-        return pixels * self._factor + self._shift
-
-
-class EfficientNetLite(_OwnPixels):
+class EfficientNetLite(nn.Module):
     """EfficientNet-Lite with random weights, padded for the images of the tower.
 
     Its row is the mean over space of its features.
@@ -63,12 +45,14 @@ class EfficientNetLite(_OwnPixels):
             known["name"], image_size=config.image_size, **known.get("settings", {})
         )
         network._fc = nn.Identity()  # its classifier
-        super().__init__(network, _EFFICIENTNET_MEAN, _EFFICIENTNET_STD)
+        super().__init__()
+        self.network = network
+        self.pixels = PixelNormalisation(_EFFICIENTNET_MEAN, _EFFICIENTNET_STD)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Rows (n, 1280)."""
         network: Any = self.network
-        return network.extract_features(self.own_pixels(pixels)).mean((2, 3))
+        return network.extract_features(self.pixels(pixels)).mean((2, 3))
 
 
 def efficientnet(
@@ -91,7 +75,7 @@ def efficientnet_wheel(name: str) -> Encoder:
     return efficientnet(name, {"model_type": EFFICIENTNET, "name": name}, weights)
 
 
-class VisionEncoder(_OwnPixels):
+class VisionEncoder(nn.Module):
     """An image model of transformers: the row that it pools itself, or its class token.
 
     Models that give neither are averaged over the image. ``known`` says what its pixels are, and
@@ -101,7 +85,9 @@ class VisionEncoder(_OwnPixels):
     def __init__(self, network: Any, known: Mapping[str, Any]) -> None:
         if not known["pooler"]:
             network.pooler = None
-        super().__init__(network, known["mean"], known["std"])
+        super().__init__()
+        self.network = network
+        self.pixels = PixelNormalisation(known["mean"], known["std"])
 
     @classmethod
     def from_config(cls, config: TowerConfig) -> VisionEncoder:
@@ -123,7 +109,7 @@ class VisionEncoder(_OwnPixels):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Rows (n, width)."""
-        found = self.network(pixel_values=self.own_pixels(pixels))
+        found = self.network(pixel_values=self.pixels(pixels))
         pooled = getattr(found, "pooler_output", None)
         if pooled is not None:
             return pooled.flatten(1)

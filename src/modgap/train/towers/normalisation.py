@@ -1,8 +1,9 @@
-"""Networks without their normalisation layers, and pixels with CLIP's normalisation."""
+"""How pixels are normalised, and networks without any normalisation."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +19,27 @@ if hasattr(nn, "RMSNorm"):
 _NORM_NAMES = ("LayerNorm", "RMSNorm")
 
 
+class PixelNormalisation(nn.Module):
+    """Pixels normalised as one network wants them, from those normalised as CLIP's."""
+
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        super().__init__()
+        own_mean, own_std = torch.tensor(mean), torch.tensor(std)
+        factor = torch.tensor(CLIP_STD) / own_std
+        shift = (torch.tensor(CLIP_MEAN) - own_mean) / own_std
+        self.register_buffer("_factor", factor[:, None, None], persistent=False)
+        self.register_buffer("_shift", shift[:, None, None], persistent=False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Pixels as the network wants them."""
+        return pixels * self._factor + self._shift
+
+
 def without_normalisation(model: nn.Module) -> nn.Module:
     """A copy of a torch model whose normalisation layers do nothing (Liang et al., fig. 15).
 
-    Layer, batch, group and instance norms become the identity. The given model stays as it is.
+    Layer, batch, group and instance norms become the identity, and so does what a network does to
+    its pixels. The given model stays as it is.
     A batch norm with random weights already does nothing when a model answers, for it divides by
     a stored variance of 1: removing it matters in trained models, and while training.
     """
@@ -45,7 +63,8 @@ def without_normalisation(model: nn.Module) -> nn.Module:
 
 
 def _is_norm(module: nn.Module) -> bool:
-    return isinstance(module, _NORMS) or type(module).__name__.endswith(_NORM_NAMES)
+    known = isinstance(module, (*_NORMS, PixelNormalisation))
+    return known or type(module).__name__.endswith(_NORM_NAMES)
 
 
 def pixel_scale() -> tuple[Tensor, Tensor]:
