@@ -133,19 +133,6 @@ def test_rows_are_used_as_given_where_lengths_count(files, tmp_path):
     same_maps(Correction.load(path), library.Calibrate().fit(X, Y, rows="given").correction_, X)
 
 
-def test_procrustes_uses_one_pair_per_group(files, tmp_path):
-    X, Y = (np.load(file) for file in files)
-    np.save(tmp_path / "five.npy", np.repeat(Y, 5, axis=0))
-    np.save(tmp_path / "gx.npy", np.arange(60))
-    np.save(tmp_path / "gy.npy", np.repeat(np.arange(60), 5))
-    path = tmp_path / "c.safetensors"
-    succeed(
-        "fit", files[0], tmp_path / "five.npy", "--method", "procrustes", "-o", path,
-        "--groups", f"{tmp_path / 'gx.npy'},{tmp_path / 'gy.npy'}",
-    )  # fmt: skip
-    same_maps(Correction.load(path), library.Procrustes().fit(X, Y).correction_, X)
-
-
 @pytest.mark.parametrize("role", ["document", "query"])
 @pytest.mark.parametrize("modality", ["image", "text"])
 def test_applying_a_file_is_applying_the_correction(files, shift, tmp_path, modality, role):
@@ -185,15 +172,6 @@ def test_documents_that_nothing_is_done_to_demand_nothing(tmp_path):
     assert len(ran.err.splitlines()) == 1
 
 
-def test_queries_that_are_not_served_are_refused(files, tmp_path):
-    path, out = tmp_path / "c.safetensors", tmp_path / "fixed.npy"
-    assert modgap("fit", *files, "-o", path).status == 0
-    said = refuse("apply", path, files[0], "--modality", "image", "--role", "query", "-o", out)
-    assert "serves text queries, not image queries" in said
-    assert "modgap fit … --queries image" in said
-    assert not out.exists()
-
-
 def test_swapped_files_are_refused_before_anything_is_written(files, shift, tmp_path):
     out = tmp_path / "fixed.npy"
     said = refuse("apply", shift, files[1], "--modality", "image", "-o", out)
@@ -210,19 +188,6 @@ def test_swapped_files_are_only_warned_of_when_the_rows_are_trusted(files, shift
     ran = succeed("apply", shift, files[1], *words)
     assert ran.err.startswith("modgap: warning: The image rows are text rows: their mean is ")
     assert np.load(out).shape == (60, DIM)
-
-
-@pytest.mark.parametrize(
-    ("of", "to"),
-    [("npy", "parquet"), ("parquet", "npz"), ("npz", "safetensors"), ("safetensors", "npy")],
-)
-def test_any_format_goes_in_and_any_comes_out(files, shift, tmp_path, of, to):
-    rows = np.load(files[1])
-    write_embeddings(tmp_path / f"rows.{of}", rows)
-    out = tmp_path / f"fixed.{to}"
-    succeed("apply", shift, tmp_path / f"rows.{of}", "--modality", "text", "-o", out)
-    expected = Correction.load(shift).y(rows)
-    np.testing.assert_array_equal(open_embeddings(out).rows(), expected)
 
 
 @pytest.mark.parametrize("asked", [None, "float32", "float64"])
@@ -261,18 +226,6 @@ def test_one_side_of_a_stacked_file_is_chosen_by_column(files, shift, tmp_path):
     assert modgap("apply", shift, tmp_path / "both.npy", *words).status == 0
     expected = Correction.load(shift).y(np.load(files[1]))
     np.testing.assert_array_equal(np.load(out), expected)
-
-
-def test_rows_beyond_the_first_batch_are_corrected_too(shift, tmp_path):
-    rng = np.random.default_rng(3)
-    rows = rng.choice(np.load(tmp_path / "text.npy"), 20_000)
-    rows += 0.1 * rng.normal(size=rows.shape).astype("float32")
-    np.save(tmp_path / "many.npy", rows)
-    out = tmp_path / "fixed.npy"
-    assert (
-        modgap("apply", shift, tmp_path / "many.npy", "--modality", "text", "-o", out).status == 0
-    )
-    np.testing.assert_array_equal(np.load(out), Correction.load(shift).y(rows))
 
 
 def test_an_existing_output_is_replaced(files, shift, tmp_path):

@@ -156,20 +156,6 @@ def test_both_kinds_of_query_get_a_verdict_each(files, tmp_path):
         assert kept == ran.json[name]
 
 
-def test_five_captions_to_an_image_match_by_a_file_of_labels(tmp_path):
-    X, Y = make_files(tmp_path)
-    np.save(tmp_path / "text.npy", np.repeat(Y, 5, axis=0))
-    np.save(tmp_path / "gx.npy", np.arange(len(X)))
-    labels = "\n".join(str(i // 5) for i in range(5 * len(Y)))
-    (tmp_path / "gy.txt").write_text(labels + "\n")
-    ran = modgap(
-        "diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json",
-        "--groups", f"{tmp_path / 'gx.npy'},{tmp_path / 'gy.txt'}",
-    )  # fmt: skip
-    assert verdict(ran) == "use"
-    assert sum(ran.json["n_groups"].values()) == len(X)
-
-
 def test_without_pairs_it_writes_a_correction_and_says_what_it_cannot_judge(files, tmp_path):
     np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
     out = tmp_path / "out"
@@ -194,15 +180,6 @@ def test_a_correction_of_an_earlier_run_is_not_left_to_be_mistaken_for_this_one(
     assert "Leave it alone" in ran.out
     assert not stale.exists()
     assert f"removed {stale}" in ran.err
-
-
-def test_few_pairs_are_not_enough_for_a_recommendation(files, tmp_path):
-    for name in ("image", "text"):
-        np.save(tmp_path / f"{name}.npy", np.load(files / f"{name}.npy")[:8])
-    ran = modgap("diagnose", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
-    assert verdict(ran) == "not enough pairs"
-    assert ran.json["recommended"] == "Calibrate(mode='keep')"
-    assert "balances the modalities; too few pairs to test relevance" in ran.json["sentence"]
 
 
 def test_names_and_paths_are_printed_as_they_are_not_as_markup(files, tmp_path):

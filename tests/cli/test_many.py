@@ -149,14 +149,6 @@ def test_who_asks_must_be_one_of_them(folder):
         assert "queries both is for two modalities, got 3: image, text, audio. Say all." in ran.err
 
 
-def test_no_file_being_read_is_written_over(folder):
-    ran = modgap("fit", *THREE, "-o", "audio.npy")
-    assert ran.status == 2
-    assert "audio.npy is a file being read" in ran.err
-    ran = modgap("fit", *THREE, "--query-rows", "text=query.npy", "-o", "query.npy")
-    assert "query.npy is a file being read" in ran.err
-
-
 def test_serve_says_that_it_searches_two(folder):
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     said = refuse("serve", *THREE, "--port", "0")

@@ -211,16 +211,6 @@ def test_verdicts_are_put_on_record_when_asked(small, monkeypatch):
     assert RECORD.read_bytes() == before
 
 
-def test_resuming_does_not_repeat(small, monkeypatch):
-    modgap("reproduce", "all", "-o", "out")
-    path = Path("out/liang2022/fig1.json")
-    before = path.stat().st_mtime_ns
-    modgap("reproduce", "all", "-o", "out", "--resume")
-    assert path.stat().st_mtime_ns == before
-    modgap("reproduce", "all", "-o", "out")
-    assert path.stat().st_mtime_ns != before
-
-
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     process = start("reproduce", "yaras2024", "-o", tmp_path, "--seeds", "1")
     for _ in range(6000):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 
 import pytest
@@ -197,10 +196,3 @@ def test_a_folder_that_holds_a_run_is_left_alone(finished):
     said = refuse("train", "digits", "-o", folder, *QUICK)
     assert "holds a run already. Go on with it by --resume" in said
     assert everything_in(folder) == before
-
-
-def test_a_log_that_cannot_be_kept_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    said = refuse("train", "digits", "-o", tmp_path / "run", "--set", 'train.loggers=["wandb"]')
-    assert "Logging to Weights & Biases needs wandb, which is not installed." in said
-    assert everything_in(tmp_path) == set()

@@ -12,7 +12,6 @@ from modgap.corrections import (
     Center,
     Corrector,
     ExpectedWrong,
-    NotFitted,
     OriginShift,
     OrthogonalShift,
     Procrustes,
@@ -235,9 +234,3 @@ def test_a_broken_corrector_is_caught_and_the_promise_named(broken, promise):
     with pytest.raises(AssertionError, match=promise) as caught:
         check_corrector(broken)
     assert str(caught.value).startswith(type(broken).__name__)
-
-
-@pytest.mark.parametrize("corrector", SETTINGS, ids=repr)
-def test_transform_before_fit_says_to_fit_first(corrector):
-    with pytest.raises(NotFitted, match=r"Call fit\(X, Y\) first"):
-        corrector.transform_y(np.ones((2, 3)))

@@ -294,19 +294,6 @@ def test_means_alone_are_enough_for_what_needs_no_more(pairs):
     np.testing.assert_allclose(correction.x(pairs[0]), Center().fit(*pairs).correction_.x(pairs[0]))
 
 
-def test_moments_of_shards_give_the_correction_of_all_rows(pairs):
-    X, Y = pairs
-    shards = zip(np.array_split(X, 4), np.array_split(Y, 4), strict=True)
-    moments = [PairMoments.from_batch(a, b, paired=True) for a, b in shards]
-    total = moments[0] + moments[1] + moments[2] + moments[3]
-    for corrector in (Shift(0.3), Center(), Whiten(0.2), OrthogonalShift("y", 0.7)):
-        whole = corrector.fit(X, Y, names=("a", "b"), model="m").correction_
-        sharded = corrector.fit_moments(total, names=("a", "b"), model="m").correction_
-        np.testing.assert_allclose(sharded.x(X), whole.x(X), atol=1e-9)
-        np.testing.assert_allclose(sharded.y(Y), whole.y(Y), atol=1e-9)
-        assert sharded.about == whole.about
-
-
 def test_a_correction_says_what_it_was_fitted_on(pairs):
     X, Y = pairs
     about = Shift(0.3).fit(X, Y[:50], names=("a", "b"), model="ViT-B/16").correction_.about

@@ -24,23 +24,6 @@ def test_shift_moves_both_sides_by_a_share_of_the_gap_and_renormalises(pairs, am
         np.testing.assert_allclose(library.check_kind(rows), wanted, atol=library.tolerance)
 
 
-def test_half_the_gap_makes_the_means_meet_before_renormalising(pairs):
-    X, Y = pairs
-    correction = Shift(0.5).fit(X, Y, rows="given").correction_
-    meet = [
-        rows.mean(axis=0) + correction.map(name).offset
-        for rows, name in zip(pairs, ("image", "text"), strict=True)
-    ]
-    np.testing.assert_allclose(meet[0], meet[1], atol=1e-14)
-
-
-def test_shift_by_nothing_leaves_unit_rows_and_a_negative_amount_widens_the_gap(pairs):
-    X, Y = (reference.unit(rows) for rows in pairs)
-    np.testing.assert_allclose(Shift(0.0).fit_transform(X, Y)[0], X, atol=1e-15)
-    gaps = [reference.gap_distance(*Shift(a).fit_transform(X, Y)) for a in (-0.5, 0.0, 0.3)]
-    assert gaps[0] > gaps[1] > gaps[2]
-
-
 @pytest.mark.parametrize("move", ["x", "y", "both"])
 @pytest.mark.parametrize("amount", [0.5, 1.0])
 def test_origin_shift_subtracts_a_share_of_the_mean_from_the_chosen_sides(pairs, move, amount):
@@ -65,16 +48,7 @@ def mapped_before_renormalising(correction, name, rows):
     return affine.scale * rows @ affine.matrix.T + affine.offset
 
 
-def test_whitening_without_shrinkage_gives_mean_zero_and_identity_covariance(pairs):
-    correction = Whiten(0.0).fit(*pairs, rows="given").correction_
-    for rows, name in zip(pairs, correction.names, strict=True):
-        white = mapped_before_renormalising(correction, name, rows)
-        np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(12), atol=1e-10)
-        np.testing.assert_allclose(correction.apply(rows, name), reference.unit(white), atol=1e-12)
-
-
-@pytest.mark.parametrize("shrinkage", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.1, 0.5, 1.0])
 def test_whitening_is_the_symmetric_inverse_root_of_the_shrunk_covariance(pairs, shrinkage):
     correction = Whiten(shrinkage).fit(*pairs, rows="given").correction_
     for rows, name in zip(pairs, correction.names, strict=True):
@@ -85,6 +59,7 @@ def test_whitening_is_the_symmetric_inverse_root_of_the_shrunk_covariance(pairs,
         np.testing.assert_allclose(matrix @ shrunk @ matrix, np.eye(12), atol=1e-10)
         white = mapped_before_renormalising(correction, name, rows)
         np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(correction.apply(rows, name), reference.unit(white), atol=1e-12)
 
 
 def test_whitening_fewer_rows_than_dimensions_leaves_out_what_does_not_vary(rng):
@@ -108,13 +83,6 @@ def test_procrustes_is_scipys_orthogonal_map_of_y_onto_x(pairs):
     R, _ = scipy.linalg.orthogonal_procrustes(Y, X)
     np.testing.assert_allclose(correction.y(Y), Y @ R, atol=1e-10)
     np.testing.assert_array_equal(correction.x(X), X)
-
-
-def test_procrustes_undoes_a_rotation(rng):
-    X = rng.normal(size=(30, 5))
-    rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    back = Procrustes().fit_transform(X, X @ rotation, rows="given")[1]
-    np.testing.assert_allclose(back, X, atol=1e-12)
 
 
 def test_procrustes_without_pairs_says_what_needs_none(pairs):

@@ -9,7 +9,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift, Whiten
+from modgap.corrections import Affine, Calibrate, Correction, OrthogonalShift, Whiten
 from reference import unit
 
 
@@ -122,29 +122,6 @@ def test_what_a_correction_knows_of_its_rows_comes_back(pairs, path):
         np.testing.assert_allclose(again.fitted[name].variance, rows.var(0), atol=1e-12)
     with pytest.raises(ValueError, match="serves text queries, not image queries"):
         again.x(X, "query")
-
-
-def test_a_chain_and_an_inverse_survive_their_files(pairs, path):
-    X, Y = pairs
-    first = OrthogonalShift("y", 0.5).fit(X, Y).correction_
-    second = Center().fit(X, Y, rows="given").correction_
-    for correction in (first.inverse(), first.then(second)):
-        correction.save(path)
-        again = Correction.load(path)
-        assert again.about == correction.about
-        np.testing.assert_array_equal(again.y(Y), correction.y(Y))
-
-
-def test_saving_again_replaces_the_file_and_leaves_nothing_beside_it(pairs, path):
-    Center().fit(*pairs).correction_.save(path)
-    Whiten().fit(*pairs).correction_.save(path)
-    assert Correction.load(path).about["method"] == "Whiten"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_missing_file_says_how_to_write_one(path):
-    with pytest.raises(ValueError, match="There is no correction at"):
-        Correction.load(path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])

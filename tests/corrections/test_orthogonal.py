@@ -92,13 +92,6 @@ def test_at_both_ends_the_two_thresholds_are_the_same(rows, explained_variance):
     np.testing.assert_array_equal(each, together)
 
 
-def test_smaller_shares_close_more_of_the_gap_with_a_threshold_for_each(pairs):
-    shares = (0.0, 0.85, 0.9, 0.95)
-    closed = [fitted(*pairs, "y", share, 1.0, "each").closed_ for share in shares]
-    assert closed == sorted(closed, reverse=True)
-    assert len(set(closed)) == 4
-
-
 @pytest.mark.parametrize("move", ["x", "y"])
 def test_explained_zero_is_the_plain_gap_and_the_means_meet(pairs, move):
     queries, candidates = pairs
@@ -108,8 +101,12 @@ def test_explained_zero_is_the_plain_gap_and_the_means_meet(pairs, move):
     assert shift.closed_ == pytest.approx(1.0)
 
 
-def test_smaller_shares_close_more_of_the_gap(pairs):
-    closed = [fitted(*pairs, "y", share).closed_ for share in (0.0, 0.3, 0.6, 0.95)]
+@pytest.mark.parametrize(
+    ("threshold", "shares"),
+    [("cumulative", (0.0, 0.3, 0.6, 0.95)), ("each", (0.0, 0.85, 0.9, 0.95))],
+)
+def test_smaller_shares_close_more_of_the_gap(pairs, threshold, shares):
+    closed = [fitted(*pairs, "y", share, 1.0, threshold).closed_ for share in shares]
     assert closed == sorted(closed, reverse=True)
     assert len(set(closed)) == 4
 

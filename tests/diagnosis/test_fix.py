@@ -282,31 +282,6 @@ def test_the_documents_in_faiss(real):
         assert found_share(index.search(asked, 10)[1], best) >= 0.97
 
 
-def test_the_documents_in_lancedb(real, tmp_path):
-    lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
-    import pyarrow as pa
-
-    folder, _, Y = real
-    correction, asked, best = exact(folder, Y[:60])
-    tables = [
-        pq.read_table(folder / f"documents-{name}.parquet").select(["embedding"])
-        for name in correction.names
-    ]
-    whole = pa.concat_tables(tables)
-    whole = whole.append_column("row", pa.array(range(len(whole))))
-    table = lancedb.connect(tmp_path).create_table("documents", whole)
-    metric = {"inner_product": "dot"}.get(correction.metric, correction.metric)
-    found = [
-        table.search(query, "embedding")
-        .distance_type(metric)
-        .limit(10)
-        .to_arrow()["row"]
-        .to_pylist()
-        for query in asked.astype(np.float32)
-    ]
-    assert found_share(found, best) >= 0.97
-
-
 def test_the_sql_corrects_a_table_and_searches_its_graphs(real):
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
     folder, X, Y = real
@@ -388,28 +363,3 @@ def test_sql_stores_what_the_correction_gives_for_every_kind_of_map(corrector):
     rows, scores = search(asked, whole, 5, correction.metric)
     assert [place(name, int(row), 40) for row, name, _ in found] == rows[0].tolist()
     np.testing.assert_allclose([s for _, _, s in found], scores[0], rtol=1e-3, atol=1e-4)
-
-
-def test_sql_refuses_a_column_that_another_correction_made():
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    X, Y = with_gap(40, 8)
-    first, second = (Calibrate().fit(rows, Y).correction_ for rows in (X, X[:30]))
-    table = new_name()
-    with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        fill(connection, table, X, Y)
-        psql(pgvector_sql({"text": first}, table=table))
-        refused = psql(pgvector_sql({"text": second}, table=table), ok=False)
-        assert "Another correction made column embedding_corrected" in refused
-        psql(undo_sql({"text": first}, table=table))
-        psql(pgvector_sql({"text": second}, table=table))
-        psql(undo_sql({"text": second}, table=table))
-        connection.execute(f"DROP TABLE {table}")
-
-
-def test_names_that_sql_would_misread_are_quoted():
-    X, Y = with_gap(40, 4)
-    correction = Calibrate().fit(X, Y, names=("Pro'duct", "text")).correction_
-    sql = pgvector_sql({"text": correction}, table="shop.Items", column="Vec")
-    assert 'shop."Items"' in sql
-    assert "'Pro''duct'" in sql
-    assert '"Vec_corrected"' in sql

@@ -278,25 +278,6 @@ def test_a_kill_while_saving_leaves_the_file_that_was_there(tmp_path):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_two_writers_leave_a_whole_file(rng, reference, tmp_path):
-    path = tmp_path / "monitor.safetensors"
-    monitors = [GapMonitor(reference) for _ in range(2)]
-    for number, monitor in enumerate(monitors):
-        monitor.add("text", stream(rng, 300 + number))
-
-    def save(monitor: GapMonitor) -> None:
-        for _ in range(5):
-            monitor.save(path)
-            assert GapMonitor.load(path).counts()[0]["text"] in (300, 301)
-
-    threads = [threading.Thread(target=save, args=(one,)) for one in monitors]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert GapMonitor.load(path).counts()[0]["text"] in (300, 301)
-
-
 def test_a_monitor_can_be_kept_in_a_file_while_it_works(rng, reference, tmp_path):
     path = tmp_path / "monitor.safetensors"
     monitor = GapMonitor(reference)

@@ -359,17 +359,6 @@ def test_a_change_that_cannot_be_made_changes_nothing(store, change, message):
         assert index.changed_share() == {"image": 0, "text": 0}
 
 
-def test_documents_of_another_correction_are_refused(store):
-    open_finished(store).close()
-    gc.collect()
-    for other in (Calibrate().fit(X[:100], Y[:100]).correction_, BY_ID):
-        with pytest.raises(InputValueError, match="was built with another correction"):
-            store.open(other)
-    gc.collect()
-    with store.open(CALIBRATED) as index:
-        assert index.count() == 80
-
-
 @IN_MEMORY
 def test_without_its_bank_a_correction_deletes_and_takes_no_documents(store):
     open_finished(store, BY_ID)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import warnings
 from dataclasses import replace
@@ -226,25 +224,6 @@ def test_an_index_may_hold_fewer_documents_than_the_bank_was_searched_in(store, 
         # One list alone: nothing is multiplied.
         alone = {"text": STORED["text"]}
         agrees(hits, search_corrected(CORRECTION, QUERIES, alone, 200, modality="text"), rtol=1e-3)
-
-
-def test_a_build_that_was_cut_off_is_finished_and_opened_again(store):
-    class PowerCut(Exception):
-        pass
-
-    def cut(step, done, total):
-        if done >= 60:
-            raise PowerCut
-
-    with contextlib.suppress(PowerCut), store.open(CORRECTION, create=True, batch_rows=30) as index:
-        index.write_all(DOCUMENTS, progress=cut)
-    gc.collect()
-    with store.open(CORRECTION, create=True, batch_rows=30) as index:
-        index.write_all(DOCUMENTS)
-    with store.open(CORRECTION) as index:
-        assert index.count() == len(X) + len(Y)
-        hits = index.search(QUERIES, k=20)
-    agrees(hits, search_corrected(CORRECTION, QUERIES, STORED, 20, modality="text"))
 
 
 def test_a_quantised_index_estimates_expected_wrong_results_too():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 import numpy as np
@@ -39,19 +38,6 @@ def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory,
     queries = images if asking == "image" else texts
     folder = tmp_path_factory.mktemp("faiss")
     check_one_index(folder, correction, images, texts, queries, asking, k)
-
-
-@pytest.mark.parametrize("asking", ["image", "text"])
-@pytest.mark.parametrize(
-    "corrector",
-    [Center(), Calibrate("keep"), Calibrate("mixed"), Calibrate(form="blocks")],
-    ids=repr,
-)
-def test_images_and_captions_are_found_as_brute_force_does(tmp_path, flickr8k, corrector, asking):
-    fit, rest = flickr8k.halves(0)
-    correction = corrector.fit(fit.X, fit.Y, queries=asking).correction_
-    queries = (rest.X if asking == "image" else rest.Y)[:10]
-    check_one_index(tmp_path, correction, rest.X, rest.Y, queries, asking, 10)
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
@@ -195,17 +181,6 @@ def test_a_factory_that_faiss_does_not_know_is_refused(tmp_path):
     ):
         index.write(X, "image")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_build_that_fails_leaves_the_index_that_was_there(tmp_path):
-    path, correction = tmp_path / "x.faiss", CORRECTIONS["center"]
-    with open_index(path, correction, create=True) as index:
-        index.write(X, "image")
-    before = path.read_bytes()
-    with contextlib.suppress(KeyError), open_index(path, correction) as index:
-        index.write(Y, "text")
-        raise KeyError
-    assert path.read_bytes() == before
 
 
 def test_a_lock_that_cannot_be_made_is_not_taken_for_another_process(tmp_path):

@@ -16,42 +16,10 @@ from modgap import Modalities
 from modgap.corrections import (
     Calibrate,
     Correction,
-    own_keys,
 )
 from modgap.diagnosis.fixing import readme, search_script
 from modgap.io import write_embeddings
 from modgap.search import search
-
-
-@pytest.mark.parametrize("hubs", [0.0, 0.5])
-@pytest.mark.parametrize("store", ["faiss"], indirect=True)
-def test_three_modalities_are_built_searched_and_checked_from_the_command_line(
-    store, tmp_path, hubs
-):
-    correction = Calibrate(hubs=hubs).fit(three()).correction_
-    correction.save(tmp_path / "c.safetensors")
-    for name, one in three().items():
-        np.save(tmp_path / f"{name}.npy", one)
-    table = store.words
-    documents = [f"{name}={tmp_path / name}.npy" for name in three()]
-    common = (store.address, tmp_path / "c.safetensors")
-    built = modgap("index", "build", *common, *documents, *table)
-    assert "holds 200 documents" in built.stderr
-    asking = (tmp_path / "text.npy", "-k", "6", "--json")
-    found = json.loads(modgap("index", "search", *common, *asking, *table).stdout)
-    data = Modalities.of(three(), paired=False)
-    asked = correction.apply(Y, "text", "query")
-    whole = np.vstack(
-        [
-            correction.apply(rows_, name, keys=own_keys(correction, data.sides[name], name))
-            for name, rows_ in three().items()
-        ]
-    )
-    _, scores = search(asked, whole, 6, "inner_product")
-    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4, atol=1e-5)
-    checked = json.loads(modgap("index", "evaluate", *common, *documents, "--json", *table).stdout)
-    assert checked["exact_found"] == {"text": 1.0}
-    assert checked["corpus_share"] == {"image": 0.4, "text": 0.4, "fused": 0.2}
 
 
 def test_the_search_that_fix_writes_needs_no_bank_and_takes_any_number_of_modalities(tmp_path):

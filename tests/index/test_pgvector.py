@@ -9,12 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from index_services import (
     MODGAP,
-    any_correction,
     check_exact,
     corrections,
     modgap,
@@ -24,13 +21,11 @@ from index_services import (
 )
 from modgap.core.checks import InputError, InputValueError
 from modgap.corrections import Calibrate, Center
-from modgap.datasets import load_digits
 from modgap.index import (
     PgvectorIndex,
     WrongOperatorsWarning,
     add_column,
     drop_column,
-    evaluate_index,
     open_index,
 )
 
@@ -68,41 +63,6 @@ def make_table(connection, key="id bigint PRIMARY KEY", dim="(8)", names=("image
             values,
         )
     return table
-
-
-@settings(max_examples=12)
-@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
-def test_any_correction_ranks_in_one_table_as_brute_force_does(url, case, k, asking):
-    correction, (images, texts) = case
-    documents = {"image": (images, range(len(images))), "text": (texts, range(len(texts)))}
-    queries = images if asking == "image" else texts
-    with open_index(url, correction, create=True, table=new_name()) as index:
-        index.write(images, "image")
-        index.write(texts, "text")
-        check_exact(index.search(queries, asking, k), correction, queries, asking, documents)
-        index.drop()
-
-
-def test_hnsw_finds_what_exact_search_does_at_this_ef_search(url, connection):
-    digits = load_digits()
-    documents = {"image": digits.X, "text": digits.Y}
-    correction = Calibrate().fit(digits.X, digits.Y).correction_
-    table = new_name()
-    with open_index(url, correction, create=True, table=table, ef_search=200) as index:
-        index.write(digits.X, "image")
-        index.write(digits.Y[:4000], "text")
-    with open_index(url, correction, table=table, ef_search=200) as index:
-        index.write(digits.Y[4000:], "text")
-        index.finish()
-        graphs = "SELECT indexdef FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
-        assert len(connection.execute(graphs, (table,)).fetchall()) == 2
-        result = evaluate_index(index, documents, k=10, sample=100)
-        assert min(result.exact_found.values()) >= 0.99
-        only = index.search(digits.Y[:5], "text", 300, only="image")
-        assert set(only.modalities.ravel()) == {"image"}
-    with open_index(url, correction, table=table) as index:
-        assert evaluate_index(index, documents, k=10, sample=30).exact_found["text"] == 1.0
-        index.drop()
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
@@ -168,24 +128,6 @@ def test_any_primary_key_will_do_and_none(url, connection, key):
     assert add_column(url, table, CORRECTIONS["center"], batch_rows=50) == expected
     count = f'SELECT count(*) FROM "{table}" WHERE embedding_corrected IS NULL'
     assert connection.execute(count).fetchone()[0] == 0
-
-
-def test_names_are_quoted_and_never_run(url, connection):
-    table = 'x"; DROP TABLE victim; --'
-    connection.execute("CREATE TABLE IF NOT EXISTS victim (id int)")
-    with open_index(url, CORRECTIONS["center"], create=True, table=table) as index:
-        index.write(X, "image", ids=[f"'; DROP TABLE victim; -- {i}" for i in range(N)])
-        assert index.search(X[0], "image", 1).ids[0, 0] == "'; DROP TABLE victim; -- 0"
-        index.drop()
-    assert connection.execute("SELECT count(*) FROM victim").fetchone()[0] == 0
-
-
-def test_a_table_in_another_schema_is_found(url, connection):
-    connection.execute("CREATE SCHEMA IF NOT EXISTS other")
-    with open_index(url, CORRECTIONS["center"], create=True, table="other.docs") as index:
-        index.write(X, "image")
-    assert connection.execute("SELECT count(*) FROM other.docs").fetchone()[0] == N
-    connection.execute("DROP SCHEMA other CASCADE")
 
 
 def refused_column(connection, url, message, table, **more):
@@ -422,23 +364,6 @@ def test_a_graph_by_the_wrong_operators_is_warned_of_once(url, connection):
     with open_index(url, correction, table=table, ef_search=1000) as index:
         assert index.graphs == "each"
         check_exact(index.search(Y[:4], "text", 8), correction, Y[:4], "text", documents)
-
-
-def test_a_column_of_a_table_with_other_names_is_corrected_from_the_command_line(
-    url, connection, many
-):
-    table = new_name()
-    connection.execute(f"CREATE TABLE {table} (nr int PRIMARY KEY, kind text, embedding vector(8))")
-    for i, vector in enumerate(np.load(many / "image.npy")[:20]):
-        connection.execute(f"INSERT INTO {table} VALUES (%s, 'image', %s)", (i, vector))
-    said = modgap("index", "build", url, many / "c.safetensors", "--table", table,
-                  "--from-column", "embedding", "--modality-column", "kind").stderr  # fmt: skip
-    assert "corrected 20 rows" in said
-    assert "embedding_corrected, 8 columns: Calibrate(" in said
-    assert f"--modality text --table {table} --modality-column kind" in said
-    found = modgap("index", "search", url, many / "c.safetensors", many / "text.npy", "--row", "1",
-                   "--table", table, "--modality-column", "kind", "--id-column", "nr")  # fmt: skip
-    assert len(found.stdout.splitlines()) == 11
 
 
 def test_the_password_is_not_in_the_next_command(url, many):

@@ -287,61 +287,56 @@ def test_corrections_that_cannot_be_used_are_refused(call, message):
         call(rows, correction)
 
 
-def bad(rows: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    return {**rows, name: np.where(np.arange(100)[:, None] == 4, np.nan, rows[name])}
+ROWS = unit_rows()
+TEXT = ROWS["text"]
+FITTED = QuantisedIndex().fit(ROWS)
+BAD = np.where(np.arange(100)[:, None] == 4, np.nan, TEXT)
+FEWER = {name: rows[:63] for name, rows in ROWS.items()}
+NARROW = {name: rows[:, :8] for name, rows in ROWS.items()}
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: QuantisedIndex("int4").fit(r), "bits must be one of 'int8', '4bit'"),
-        (lambda r: QuantisedIndex(rotate="opq").fit(r), "rotate must be one of"),
-        (lambda r: QuantisedIndex(centre=False, exact=2).fit(r), "it needs centre=True"),
-        (lambda r: QuantisedIndex(exact=14).fit(r), "leave nothing to quantise of 16 columns"),
-        (lambda r: QuantisedIndex("pq", subspaces=5).fit(r), "into equal pieces, got 5"),
-        (lambda r: QuantisedIndex().fit([r["text"]]), "rows of each modality by its name"),
-        (lambda r: QuantisedIndex().fit({}), "rows of each modality by its name"),
-        (lambda r: QuantisedIndex().fit(bad(r, "text")), "has 1 row with NaN or infinity"),
+        (lambda: QuantisedIndex("int4").fit(ROWS), "bits must be one of 'int8', '4bit'"),
+        (lambda: QuantisedIndex(rotate="opq").fit(ROWS), "rotate must be one of"),
+        (lambda: QuantisedIndex(centre=False, exact=2).fit(ROWS), "it needs centre=True"),
+        (lambda: QuantisedIndex(exact=14).fit(ROWS), "leave nothing to quantise of 16 columns"),
+        (lambda: QuantisedIndex("pq", subspaces=5).fit(ROWS), "into equal pieces, got 5"),
+        (lambda: QuantisedIndex("pq").fit(FEWER), "at least 64 rows of each modality, got 63"),
         (
-            lambda r: QuantisedIndex().fit({**r, "text": r["text"][:, :8]}),
+            lambda: QuantisedIndex(rotate="learned").fit({"text": TEXT[:15]}),
+            "at least as many rows as columns, 16, got 15",
+        ),
+        (lambda: QuantisedIndex().fit([TEXT]), "rows of each modality by its name"),
+        (lambda: QuantisedIndex().fit({}), "rows of each modality by its name"),
+        (lambda: QuantisedIndex().fit({"text": BAD}), "has 1 row with NaN or infinity"),
+        (
+            lambda: QuantisedIndex().fit({**ROWS, "text": TEXT[:, :8]}),
             "same number of columns, got {'image': 16, 'text': 8}",
         ),
         (
-            lambda r: QuantisedIndex("pq").fit({k: v[:63] for k, v in r.items()}),
-            "at least 64 rows of each modality, got 63",
-        ),
-        (
-            lambda r: QuantisedIndex(rotate="learned").fit({k: v[:15] for k, v in r.items()}),
-            "at least as many rows as columns, 16, got 15",
-        ),
-        (
-            lambda r: QuantisedIndex().fit(r, train={"text": r["text"]}),
+            lambda: QuantisedIndex().fit(ROWS, train={"text": TEXT}),
             "documents must be one of 'text', got 'image'",
         ),
         (
-            lambda r: QuantisedIndex().fit(r, train={k: v[:, :8] for k, v in r.items()}),
+            lambda: QuantisedIndex().fit(ROWS, train=NARROW),
             "train must have the 16 columns of the documents, got 8",
         ),
+        (lambda: FITTED.search(TEXT[:, :8], 1), "holds rows of 16 columns, but queries has 8"),
         (
-            lambda r: QuantisedIndex().fit(r).search(r["text"][:, :8], 1),
-            "holds rows of 16 columns, but queries has 8",
-        ),
-        (
-            lambda r: QuantisedIndex().fit(r).search(r["text"], 1, "txt"),
+            lambda: FITTED.search(TEXT, 1, "txt"),
             "only must be one of 'image', 'text', got 'txt'. Did you mean 'text'",
         ),
-        (lambda r: QuantisedIndex().fit(r).search(r["text"], 201), "k must be between 1 and 200"),
-        (lambda r: QuantisedIndex().fit(r).search(r["text"], 101, "text"), "between 1 and 100"),
-        (lambda r: QuantisedIndex().fit(r).search(r["text"], 5, pool=4), "pool must be at least 5"),
-        (
-            lambda r: QuantisedIndex().fit(r).search(bad(r, "text")["text"], 1),
-            "queries has 1 row with NaN",
-        ),
+        (lambda: FITTED.search(TEXT, 201), "k must be between 1 and 200"),
+        (lambda: FITTED.search(TEXT, 101, "text"), "between 1 and 100"),
+        (lambda: FITTED.search(TEXT, 5, pool=4), "pool must be at least 5"),
+        (lambda: FITTED.search(BAD, 1), "queries has 1 row with NaN"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, message):
     with pytest.raises((ValueError, TypeError)) as caught:
-        call(unit_rows())
+        call()
     assert message in str(caught.value)
 
 

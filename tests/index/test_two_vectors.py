@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 
 import numpy as np
@@ -90,24 +89,6 @@ def test_an_index_of_one_vector_takes_the_folder_of_both(store, tmp_path):
     other = Calibrate("mixed").fit(X, Y, queries="text").correction_
     with pytest.raises(InputValueError, match="built with another correction: its maps differ"):
         store.open({"text": other, "image": TWO["image"]})
-
-
-@pytest.mark.parametrize("store", ["memory", "faiss", "pgvector"], indirect=True)
-def test_two_vectors_are_all_there_after_a_kill_and_another_run(store):
-    class PowerCut(Exception):
-        pass
-
-    with contextlib.suppress(PowerCut), store.open(TWO, create=True, batch_rows=16) as index:
-        index.write(X, "image")
-        index.write(Y[:32], "text")
-        raise PowerCut
-    gc.collect()
-    with store.open(TWO, create=True, batch_rows=16) as index:
-        index.write(X, "image")
-        assert index.write(Y, "text") == (N if store.kind == "faiss" else N - 32)
-    with store.open(TWO) as index:
-        assert index.count() == 2 * N
-        check_both(index)
 
 
 def test_corrections_that_do_not_belong_together_are_refused(tmp_path):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import modgap
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.io import open_modalities, open_queries
 
@@ -36,13 +35,6 @@ def assert_matches(data):
         for b, others in zip(data.names, data.groups, strict=True):
             expected = np.equal.outer(GROUPS[a], GROUPS[b])
             np.testing.assert_array_equal(np.equal.outer(codes, others), expected)
-
-
-def test_each_modality_has_its_file(files):
-    data = modgap.open_modalities(files, paired=False)
-    for name, rows in ROWS.items():
-        np.testing.assert_array_equal(data.sides[name].rows(), rows)
-    assert not data.paired
 
 
 def test_labels_come_by_name_in_order_or_with_commas(files):

@@ -207,28 +207,21 @@ def test_groups_that_cannot_be_used(two_files, groups, error, text):
         open_pair(*two_files, groups=groups)
 
 
-def test_label_files_that_cannot_be_used(tmp_path, two_files):
-    (tmp_path / "g.json").write_text("[]")
-    with pytest.raises(
-        InputValueError, match=r"Labels are read from .npy, .txt, .csv, .jsonl and .parquet"
-    ):
-        open_pair(*two_files, groups=tmp_path / "g.json")
-    (tmp_path / "g.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputValueError, match="a column 'group' or only one column, got 'a', 'b'"):
-        open_pair(*two_files, groups=tmp_path / "g.csv")
-    (tmp_path / "ragged.csv").write_text("group,n\na,1\nb\n")
-    with pytest.raises(InputValueError, match=r"must have 2 fields, .* but line 3 has 1"):
-        open_pair(*two_files, groups=tmp_path / "ragged.csv")
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(InputValueError, match="only one column, got none"):
-        open_pair(*two_files, groups=tmp_path / "empty.csv")
-    (tmp_path / "g.txt").write_text("1\n2\n")
-    with pytest.raises(InputValueError, match=r"12 rows, got shape \(2,\)"):
-        open_pair(*two_files, groups=tmp_path / "g.txt")
-
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputValueError, match=r"bytes.txt cannot be read as UTF-8 text"):
-        open_pair(*two_files, groups=tmp_path / "bytes.txt")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("g.json", b"[]", r"Labels are read from .npy, .txt, .csv, .jsonl and .parquet"),
+        ("g.csv", b"a,b\n1,2\n", "a column 'group' or only one column, got 'a', 'b'"),
+        ("g.csv", b"group,n\na,1\nb\n", r"must have 2 fields, .* but line 3 has 1"),
+        ("g.csv", b"", "only one column, got none"),
+        ("g.txt", b"1\n2\n", r"12 rows, got shape \(2,\)"),
+        ("g.txt", b"\xff\xfe", "g.txt cannot be read as UTF-8 text"),
+    ],
+)
+def test_label_files_that_cannot_be_used(tmp_path, two_files, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputValueError, match=message):
+        open_pair(*two_files, groups=tmp_path / name)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])

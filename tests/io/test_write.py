@@ -225,17 +225,17 @@ def test_what_cannot_be_written(tmp_path, rows, options, error, text):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pairs_that_cannot_be_written(tmp_path):
-    with pytest.raises(InputValueError, match=r"must end in .npy, .npz.*got '.txt'"):
-        write_pair(tmp_path / "a.txt", X, Y)
-    with pytest.raises(
-        InputValueError, match="image and text must have the same number of columns"
-    ):
-        write_pair(tmp_path / "a.npz", X, Y[:, :2])
-    with pytest.raises(InputValueError, match="as many rows on both sides, got 10 and 4"):
-        write_pair(tmp_path / "a.npy", X, Y[:4])
-    with pytest.raises(InputValueError, match="as many rows of 'image' as of 'text'"):
-        write_pair(tmp_path / "a.parquet", X, Y[:4])
-    with pytest.raises(InputValueError, match="text_group must have one entry per row of text"):
-        write_pair(tmp_path / "a.npz", X, Y, groups=(GROUPS, GROUPS[:3]))
+@pytest.mark.parametrize(
+    ("name", "texts", "groups", "message"),
+    [
+        ("a.txt", Y, None, r"must end in .npy, .npz.*got '.txt'"),
+        ("a.npz", Y[:, :2], None, "image and text must have the same number of columns"),
+        ("a.npy", Y[:4], None, "as many rows on both sides, got 10 and 4"),
+        ("a.parquet", Y[:4], None, "as many rows of 'image' as of 'text'"),
+        ("a.npz", Y, (GROUPS, GROUPS[:3]), "text_group must have one entry per row of text"),
+    ],
+)
+def test_pairs_that_cannot_be_written(tmp_path, name, texts, groups, message):
+    with pytest.raises(InputValueError, match=message):
+        write_pair(tmp_path / name, X, texts, groups=groups)
     assert list(tmp_path.iterdir()) == []

@@ -304,27 +304,6 @@ def test_a_bias_in_the_call_takes_the_place_of_the_sigmoids_own(chunked):
     assert SigmoidLoss(rate=5.0).parameter_group(1e-3)["lr"] == pytest.approx(5e-3)
 
 
-def test_several_calls_may_make_a_step_and_a_loop_may_say_where_it_stands():
-    X, Y = make_features()
-
-    def temperatures(loss, n):
-        """What each call used, told by the loss it gave."""
-        found = []
-        for _ in range(n):
-            value = loss(X, Y, 1.0).item()
-            made = [ContrastiveLoss()(X, Y, 1 / t).item() for t in (0.1, 0.2, 0.3, 0.4, 0.5)]
-            found.append(int(np.argmin(np.abs(np.array(made) - value))))
-        return found
-
-    def make():
-        return ContrastiveLoss(temperature=LinearTemperature(0.1, 0.5, 4), calls_per_step=3)
-
-    assert temperatures(make(), 9) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    resumed = make()
-    resumed.set_step(2)
-    assert temperatures(resumed, 3) == [2, 2, 2]
-
-
 @FORMS
 def test_a_temperature_of_its_own_takes_the_place_of_the_models_scale(chunked):
     X, Y = make_features()

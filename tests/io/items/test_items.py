@@ -225,16 +225,6 @@ def test_a_wrong_layout_says_what_was_expected(place, options, expected, tmp_pat
         open_items(tmp_path / place, **options)
 
 
-def test_a_folder_of_two_formats_asks_which(tmp_path):
-    write_images(tmp_path)
-    write_table(tmp_path / "t.csv", [("image",), ("b.jpg",)])
-    write_json_lines(tmp_path / "t.jsonl", [{"image": "a.jpg"}])
-    with pytest.raises(InputValueError, match=r"holds 'csv', 'jsonl'\. Choose one by format"):
-        open_items(tmp_path)
-    assert open_items(tmp_path, format="csv").names == ("b.jpg",)
-    assert len(open_items(tmp_path, format="images")) == 3
-
-
 def test_files_of_two_kinds_are_refused(tmp_path):
     write_json_lines(tmp_path / "a.jsonl", [{"image": "a.jpg"}])
     write_json_lines(tmp_path / "b.jsonl", [{"text": "b"}])
