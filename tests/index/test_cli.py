@@ -126,7 +126,7 @@ def test_a_build_looks_for_bad_values_once_in_every_row(files, tmp_path, monkeyp
         rows_checked[name] += len(block)
         check_values(block, name, **more)
 
-    for module in ("index.base", "corrections.row_map", "core.checks"):
+    for module in ("index.changing", "corrections.row_map", "core.checks"):
         monkeypatch.setattr(f"modgap.{module}.check_values", counted)
     documents = (f"image={files / 'image.npy'}", f"text={files / 'text.npy'}")
     modgap("index", "build", tmp_path / "x.faiss", files / "calibrate.safetensors", *documents)

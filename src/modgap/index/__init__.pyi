@@ -1,5 +1,5 @@
 from .addresses import open_index
-from .base import RowMonitor, VectorIndex
+from .base import VectorIndex
 from .chroma import ChromaIndex
 from .documents import open_documents
 from .duckdb_index import DuckdbIndex
@@ -14,6 +14,7 @@ from .postgres import UncorrectedRowsWarning
 from .qdrant import QdrantIndex
 from .quantised import QuantisedIndex
 from .recall import IndexEvaluation, evaluate_index
+from .row_monitor import RowMonitor
 
 __all__ = [
     "ChromaIndex",

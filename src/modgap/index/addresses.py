@@ -11,8 +11,9 @@ from typing import Any
 
 from modgap.core.checks import InputValueError, check_choice
 from modgap.core.secrets import without_secrets
-from modgap.index.base import RowMonitor, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.postgres import is_postgres
+from modgap.index.row_monitor import RowMonitor
 from modgap.index.stored_vectors import Corrections
 
 # The class that a scheme or an ending means; each is imported when asked for, and needs an extra.

@@ -22,10 +22,11 @@ from modgap.core.checks import require
 from modgap.core.files import folder_to_write
 from modgap.core.locks import sole_writer_of
 from modgap.index.addresses import check_collection, check_trusted
-from modgap.index.base import BATCH_ROWS, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.errors import one_sentence
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import Note, read_note
+from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector
 from modgap.search.exact import best_documents
 

@@ -18,9 +18,10 @@ import pyarrow as pa
 from modgap.core.checks import require
 from modgap.core.files import file_to_write
 from modgap.core.locks import sole_writer_of
-from modgap.index.base import BATCH_ROWS, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import Note, read_note
+from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector, check_storable
 
 # What a file holds, such as a view, reads no other file and no URL, and loads no extension.

@@ -19,9 +19,10 @@ from modgap.core.files import atomic_path, file_to_write
 from modgap.core.limits import parse_json
 from modgap.core.locks import sole_writer_of
 from modgap.core.tensor_file import read_tensors, write_tensors
-from modgap.index.base import BATCH_ROWS, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Graphs, Note
+from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector
 from modgap.search import Hits
 

@@ -10,6 +10,8 @@ import numpy as np
 # One graph of all modalities is warned of below this recall@10.
 LOW_RECALL = 0.95
 SAMPLE_K = 10
+# It is measured with so many queries of each modality.
+SAMPLE_QUERIES = 200
 
 
 class LowRecallWarning(UserWarning):

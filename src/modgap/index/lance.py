@@ -16,9 +16,10 @@ import pyarrow as pa
 from modgap.core.checks import InputValueError, require
 from modgap.core.files import folder_to_write
 from modgap.core.locks import sole_writer_of
-from modgap.index.base import BATCH_ROWS, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import Note, read_note
+from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector
 
 

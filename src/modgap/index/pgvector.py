@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from modgap.core.checks import InputValueError, check_choice, check_count
-from modgap.index.base import BATCH_ROWS, VectorIndex
+from modgap.index.base import VectorIndex
 from modgap.index.hits import Hit, Id, IdType
 from modgap.index.metadata import FORMAT, Note
 from modgap.index.postgres import Table, TableColumn, UncorrectedRowsWarning, table_words
@@ -24,6 +24,7 @@ from modgap.index.postgres_names import (
     quoted_text,
 )
 from modgap.index.sql_column import ColumnPlace
+from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector, vector_names
 
 # What pgvector's HNSW takes at most: columns of a vector, and ef_search, and so results.

@@ -14,7 +14,7 @@ from modgap.core.results import Progress
 from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
 from modgap.evaluation.metrics import metric_descriptions
-from modgap.index.base import RowMonitor, tell
+from modgap.index.row_monitor import RowMonitor, tell
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents
 from modgap.reports.terms import terms
