@@ -18,13 +18,13 @@ def apply(
     output: Path | None = None,
     into: str | None = None,
     role: str = "document",
-    queries: options.Queries = None,
+    queries: str | None = None,
     column: str | None = None,
     dtype: str | None = None,
     groups: str | None = None,
-    without_bank: options.WithoutBank = None,
-    trust_rows: options.TrustRows = False,
-    engine: options.EngineOption = "local",
+    without_bank: Path | None = None,
+    trust_rows: bool = False,
+    engine: str = "local",
 ) -> None:
     """Apply a correction to embeddings, batch by batch; keep ids, captions and groups.
 

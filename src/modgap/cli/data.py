@@ -18,7 +18,6 @@ else:  # it takes longer to load than help takes to print
 _NAMES = "image,text"
 
 Images = Annotated[Path | None, option("images_of_rows")]
-Documents = Annotated[list[str] | None, option("documents")]
 
 
 def open_data(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modgap.cli.options import AsJson, Seed
-
 if TYPE_CHECKING:
     from modgap.datasets import DigitPairs
 
@@ -16,8 +14,8 @@ _SHOWN, _SHADES = 4, " ░▒▓█"
 
 def demo(
     output: Path = Path("modgap-demo"),
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Diagnose real scans of digits and their captions: see the gap, the fix and the proof.
 

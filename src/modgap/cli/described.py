@@ -37,13 +37,15 @@ def option(name: str, *tables: str, **also: Any) -> Any:
 def described(command: Callable[..., Any], section: str = "") -> Callable[..., Any]:
     """The same function with every parameter as typer takes it.
 
-    What is said of it stands in the table ``section``, by default of the command's name, or among
-    those shared. A parameter that is described in the code already stays as it is.
+    What is said of it stands in the table ``section``, by default of the command's name, in that of
+    its group, which is the first word of the section, or among those shared. A parameter that is
+    described in the code already stays as it is.
     """
+    section = section or command.__name__
     parameters = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
         if get_origin(one.annotation) is not Annotated:
-            words = option(one.name, section or command.__name__)
+            words = option(one.name, section, section.partition(" ")[0])
             one = one.replace(annotation=Annotated[one.annotation, words])
         parameters.append(one)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

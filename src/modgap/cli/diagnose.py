@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from modgap.cli import options
-from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
+from modgap.cli.data import Data, Images, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
 
 if TYPE_CHECKING:
@@ -21,25 +21,20 @@ _STYLES = {"use": "green", "leave it alone": "yellow"}
 @takes_data(writes="folder")
 def diagnose(
     data: Data,
-    output: Annotated[
-        Path | None,
-        options.output_option(
-            help="Folder for report.html, report.md, diagnosis.json and correction.safetensors."
-        ),
-    ] = None,
-    queries: options.Queries = None,
+    output: Path | None = None,
+    queries: str | None = None,
     goal: options.Goal = "mixed",
     images: Images = None,
-    umap: options.Umap = False,
-    metric: options.MetricOption = "cosine",
-    bank: options.Bank = None,
-    documents: Documents = None,
-    model: options.Model = None,
-    trust_pairs: options.TrustPairs = False,
-    group_duplicates: options.GroupDuplicates = True,
-    partial: options.Partial = None,
-    seed: options.Seed = 0,
-    as_json: options.AsJson = False,
+    umap: bool = False,
+    metric: options.Metric = "cosine",
+    bank: Path | None = None,
+    documents: list[str] | None = None,
+    model: str | None = None,
+    trust_pairs: bool = False,
+    group_duplicates: bool = True,
+    partial: Path | None = None,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Try every correction on held-out rows and say which one to use, or to leave it alone.
 

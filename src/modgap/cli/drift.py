@@ -7,8 +7,7 @@ from typing import Any
 
 import typer
 
-from modgap.cli.named import by_name, is_named, set_of_rows, two_names
-from modgap.cli.options import AsJson
+from modgap.cli.named import set_of_rows, two_names
 
 
 def drift(
@@ -19,7 +18,7 @@ def drift(
     independent: bool = False,
     alpha: float = 1e-6,
     fail_on_drift: bool = False,
-    as_json: AsJson = False,
+    as_json: bool = False,
     names: str = "image,text",
 ) -> None:
     """Compare two sets of rows: what changed, and whether a correction still fits.
@@ -66,7 +65,7 @@ def _opened(given: str, names: tuple[str, str]) -> Any:
     from modgap.drift.named_moments import open_named
     from modgap.io import open_pair
 
-    parts = set_of_rows(given)
-    if all(is_named(part) for part in parts):
-        return open_named(by_name(parts, "A set of rows with names", "NAME=PATH"))
-    return given if len(parts) == 1 else open_pair(*parts, names=names, paired=False)
+    paths = set_of_rows(given)
+    if isinstance(paths, dict):
+        return open_named(paths)
+    return given if len(paths) == 1 else open_pair(*paths, names=names, paired=False)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modgap.cli.options import AsJson, EngineOption
-
 
 def embed(
     model: str,
@@ -22,8 +20,8 @@ def embed(
     normalise: bool = False,
     dtype: str = "float32",
     shard_items: int = 10_000,
-    engine: EngineOption = "local",
-    as_json: AsJson = False,
+    engine: str = "local",
+    as_json: bool = False,
 ) -> None:
     """Embed images or sounds with their captions into a folder that all commands read.
 

@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from modgap.cli.data import Data, Documents, with_documents
-from modgap.cli.options import AsJson, EngineOption, GroupDuplicates, MetricOption, Seed
+from modgap.cli.data import Data, with_documents
+from modgap.cli.options import Metric
 from modgap.cli.takes_data import takes_data
 
 
 @takes_data(needs_matches=True)
 def evaluate(
     data: Data,
-    correction: Annotated[
-        Path | None, typer.Option(help="A correction to compare with the rows as they are.")
-    ] = None,
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|both|all",
-            help="Query modalities; without it all that the correction serves, or all.",
-        ),
-    ] = None,
-    documents: Documents = None,
-    metric: MetricOption = "cosine",
-    sample: Annotated[
-        int, typer.Option(min=8, help="Evaluate on at most this many groups.")
-    ] = 5_000,
-    all_documents: Annotated[
-        bool,
-        typer.Option(
-            "--all-documents",
-            help="Also rank the sampled queries among all documents, shard by shard.",
-        ),
-    ] = False,
-    group_duplicates: GroupDuplicates = True,
-    seed: Seed = 0,
-    engine: EngineOption = "local",
-    as_json: AsJson = False,
+    correction: Path | None = None,
+    queries: str | None = None,
+    documents: list[str] | None = None,
+    metric: Metric = "cosine",
+    sample: int = 5_000,
+    all_documents: bool = False,
+    group_duplicates: bool = True,
+    seed: int = 0,
+    engine: str = "local",
+    as_json: bool = False,
 ) -> None:
     """Evaluate retrieval across modalities, one mixed index and robustness, on pairs.
 

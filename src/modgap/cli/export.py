@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modgap.cli import options
-
 
 def export(
     correction: Path,
     to: str,
     output: Path,
-    queries: options.Queries = None,
+    queries: str | None = None,
 ) -> None:
     """Write a correction as one function that merges the result lists of several modalities.
 

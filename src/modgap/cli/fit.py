@@ -25,12 +25,12 @@ def fit(
     extend: Path | None = None,
     refit: Path | None = None,
     parameter: list[str] | None = None,
-    queries: options.Queries = None,
-    metric: options.MetricOption = "cosine",
-    bank: options.Bank = None,
-    model: options.Model = None,
-    partial: options.Partial = None,
-    engine: options.EngineOption = "local",
+    queries: str | None = None,
+    metric: options.Metric = "cosine",
+    bank: Path | None = None,
+    model: str | None = None,
+    partial: Path | None = None,
+    engine: str = "local",
 ) -> None:
     """Fit one correction to both modalities and write it as a small file.
 

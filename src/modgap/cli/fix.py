@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modgap.cli import options
-from modgap.cli.data import Data, Documents, Images, open_bank, with_documents
+from modgap.cli.data import Data, Images, open_bank, with_documents
 from modgap.cli.takes_data import takes_data
 from modgap.core.checks import InputValueError, MissingExtraError
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 def fix(
     rows: Data | None,
     output: Path,
-    queries: options.Queries = None,
+    queries: str | None = None,
     goal: options.Goal = "mixed",
-    metric: options.MetricOption = "cosine",
-    bank: options.Bank = None,
-    documents: Documents = None,
+    metric: options.Metric = "cosine",
+    bank: Path | None = None,
+    documents: list[str] | None = None,
     images: Images = None,
-    keep_bank: options.KeepBank = True,
+    keep_bank: bool = True,
     model: str | None = None,
     preset: str | None = None,
     data: Path | None = None,
     split: str | None = None,
-    device: options.Device = None,
-    trust_pairs: options.TrustPairs = False,
-    group_duplicates: options.GroupDuplicates = True,
-    partial: options.Partial = None,
-    seed: options.Seed = 0,
-    as_json: options.AsJson = False,
+    device: str | None = None,
+    trust_pairs: bool = False,
+    group_duplicates: bool = True,
+    partial: Path | None = None,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Diagnose, fit the chosen correction on all rows, and write all that a search needs.
 

@@ -8,11 +8,12 @@ from modgap.cli.described import described
 from modgap.cli.index_build import index_build
 from modgap.cli.index_change import index_add, index_delete, index_drop
 from modgap.cli.index_evaluate import index_evaluate
-from modgap.cli.index_options import CORRECTED
 from modgap.cli.index_search import index_search
 from modgap.cli.index_status import index_status
 from modgap.cli.kept_inputs import keeps_inputs
 from modgap.core.checks import InputValueError
+
+CORRECTED = "embedding_corrected"
 
 index_app = typer.Typer(
     name="index",

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
-from modgap.cli.options import TrustRows, WithoutBank
 from modgap.core.checks import InputValueError
 
 
 def index_build(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
-    documents: index_options.Documents = None,
-    table: index_options.Table = None,
-    column: index_options.Column = None,
+    address: str,
+    correction: Path,
+    documents: list[str] | None = None,
+    table: str | None = None,
+    column: str | None = None,
     factory: str | None = None,
-    ef_search: index_options.EfSearch = None,
-    nprobe: index_options.Nprobe = None,
+    ef_search: int | None = None,
+    nprobe: int | None = None,
     queries: str | None = None,
     one_graph: bool = False,
-    batch: index_options.Batch = None,
-    groups: index_options.Groups = None,
-    ids: index_options.Ids = None,
-    without_bank: WithoutBank = None,
-    trust_rows: TrustRows = False,
-    trust: index_options.Trust = False,
+    batch: int | None = None,
+    groups: str | None = None,
+    ids: str | None = None,
+    without_bank: Path | None = None,
+    trust_rows: bool = False,
+    trust: bool = False,
     replace: bool = False,
     from_column: str | None = None,
     new_column: str | None = None,
-    modality_column: index_options.ModalityColumn = None,
+    modality_column: str | None = None,
     group_column: str | None = None,
 ) -> None:
     """Store the documents of all modalities, corrected, in one index.

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modgap.cli import index_options
 from modgap.cli.named import groups_by_name
-from modgap.cli.options import TrustRows
 from modgap.core.checks import InputValueError
 
 
 def index_add(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
-    documents: index_options.Documents = None,
+    address: str,
+    correction: Path,
+    documents: list[str] | None = None,
     upsert: bool = False,
-    table: index_options.Table = None,
-    column: index_options.Column = None,
-    batch: index_options.Batch = None,
-    groups: index_options.Groups = None,
-    ids: index_options.Ids = None,
-    trust_rows: TrustRows = False,
-    trust: index_options.Trust = False,
+    table: str | None = None,
+    column: str | None = None,
+    batch: int | None = None,
+    groups: str | None = None,
+    ids: str | None = None,
+    trust_rows: bool = False,
+    trust: bool = False,
 ) -> None:
     """Add documents to an index, or with --upsert replace those whose ids are stored.
 
@@ -54,12 +52,12 @@ def index_add(
 
 
 def index_delete(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
+    address: str,
+    correction: Path,
     documents: list[str],
-    table: index_options.Table = None,
-    batch: index_options.Batch = None,
-    trust: index_options.Trust = False,
+    table: str | None = None,
+    batch: int | None = None,
+    trust: bool = False,
 ) -> None:
     """Delete documents of an index by their ids; ids that are not there change nothing.
 
@@ -83,10 +81,10 @@ def index_delete(
 
 
 def index_drop(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
-    table: index_options.Table = None,
-    trust: index_options.Trust = False,
+    address: str,
+    correction: Path,
+    table: str | None = None,
+    trust: bool = False,
 ) -> None:
     """Remove an index that modgap built, with all its documents; files of rows stay.
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from modgap.cli import index_options
+from pathlib import Path
+
 from modgap.cli.named import groups_by_name
-from modgap.cli.options import AsJson, Seed
 
 
 def index_evaluate(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
-    documents: index_options.Documents = None,
+    address: str,
+    correction: Path,
+    documents: list[str] | None = None,
     queries: list[str] | None = None,
     k: int = 10,
     sample: int = 200,
-    table: index_options.Table = None,
-    column: index_options.Column = None,
-    groups: index_options.Groups = None,
-    ef_search: index_options.EfSearch = None,
-    nprobe: index_options.Nprobe = None,
-    vector_column: index_options.VectorColumn = None,
-    modality_column: index_options.ModalityColumn = None,
-    id_column: index_options.IdColumn = None,
-    trust: index_options.Trust = False,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    table: str | None = None,
+    column: str | None = None,
+    groups: str | None = None,
+    ef_search: int | None = None,
+    nprobe: int | None = None,
+    vector_column: str | None = None,
+    modality_column: str | None = None,
+    id_column: str | None = None,
+    trust: bool = False,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Compare an index with an exact search: what it finds of the exact results, and of which kind.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modgap.cli import index_options
-from modgap.cli.options import AsJson, refuse
+from modgap.cli.options import refuse
 from modgap.core.checks import InputValueError
 
 
 def index_search(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
+    address: str,
+    correction: Path,
     queries: Path | None = None,
     text: list[str] | None = None,
     image: list[Path] | None = None,
@@ -24,17 +23,17 @@ def index_search(
     calibrator: Path | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
-    table: index_options.Table = None,
-    new_index: index_options.NewIndex = None,
-    new_table: index_options.NewTable = None,
-    column: index_options.Column = None,
-    ef_search: index_options.EfSearch = None,
-    nprobe: index_options.Nprobe = None,
-    vector_column: index_options.VectorColumn = None,
-    modality_column: index_options.ModalityColumn = None,
-    id_column: index_options.IdColumn = None,
-    trust: index_options.Trust = False,
-    as_json: AsJson = False,
+    table: str | None = None,
+    new_index: str | None = None,
+    new_table: str | None = None,
+    column: str | None = None,
+    ef_search: int | None = None,
+    nprobe: int | None = None,
+    vector_column: str | None = None,
+    modality_column: str | None = None,
+    id_column: str | None = None,
+    trust: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Search an index of all modalities with vectors of one, with words or with images.
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modgap.cli import index_options
-from modgap.cli.options import AsJson, refuse
+from modgap.cli.options import refuse
 
 
 def index_status(
-    address: index_options.Address,
-    correction: index_options.CorrectionFile,
-    new_index: index_options.NewIndex = None,
+    address: str,
+    correction: Path,
+    new_index: str | None = None,
     left: Path | None = None,
-    table: index_options.Table = None,
-    new_table: index_options.NewTable = None,
-    vector_column: index_options.VectorColumn = None,
-    modality_column: index_options.ModalityColumn = None,
-    id_column: index_options.IdColumn = None,
-    trust: index_options.Trust = False,
-    as_json: AsJson = False,
+    table: str | None = None,
+    new_table: str | None = None,
+    vector_column: str | None = None,
+    modality_column: str | None = None,
+    id_column: str | None = None,
+    trust: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Say what an index holds; with --new-index, which share of its documents that holds already.
 

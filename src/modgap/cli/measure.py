@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modgap.cli.data import Data
-from modgap.cli.options import AsJson, EngineOption, Partial, Seed, refuse_here_only
+from modgap.cli.options import refuse_here_only
 from modgap.cli.outputs import check_file
 from modgap.cli.takes_data import takes_data
 
@@ -14,13 +14,13 @@ from modgap.cli.takes_data import takes_data
 def measure(
     data: Data,
     device: str | None = None,
-    partial: Partial = None,
+    partial: Path | None = None,
     save_moments: Path | None = None,
-    seed: Seed = 0,
-    engine: EngineOption = "local",
+    seed: int = 0,
+    engine: str = "local",
     explain: bool = False,
     row: str | None = None,
-    as_json: AsJson = False,
+    as_json: bool = False,
 ) -> None:
     """Measure the gap: distance, cones, ellipsoids, uniformity, loss and landscapes.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modgap.cli import options
-from modgap.cli.named import by_name, groups_by_name, is_named, set_of_rows, two_names
+from modgap.cli.named import groups_by_name, set_of_rows, two_names
 
 if TYPE_CHECKING:
     from modgap.io import Modalities
@@ -22,10 +22,10 @@ def migrate(
     keep: float = 0.8,
     sample: int = 10_000,
     model: str | None = None,
-    trust_pairs: options.TrustPairs = False,
-    group_duplicates: options.GroupDuplicates = True,
-    seed: options.Seed = 0,
-    as_json: options.AsJson = False,
+    trust_pairs: bool = False,
+    group_duplicates: bool = True,
+    seed: int = 0,
+    as_json: bool = False,
     names: str = "image,text",
     groups: str | None = None,
     unpaired: bool = False,
@@ -78,11 +78,10 @@ def _opened(given: str, names: str, groups: str | None, paired: bool | None) -> 
     """The modalities of a set of rows."""
     from modgap.io import open_modalities, open_pair
 
-    parts = set_of_rows(given)
-    if all(is_named(part) for part in parts):
-        named = by_name(parts, "A set of rows with names", "NAME=PATH")
-        labels = groups_by_name(groups, tuple(named))
-        return open_modalities(named, groups=labels, paired=paired)
+    paths = set_of_rows(given)
+    if isinstance(paths, dict):
+        labels = groups_by_name(groups, tuple(paths))
+        return open_modalities(paths, groups=labels, paired=paired)
     called = two_names(names)
     labels = groups_by_name(groups, called)
-    return open_pair(*parts, names=called, groups=labels, paired=paired)
+    return open_pair(*paths, names=called, groups=labels, paired=paired)

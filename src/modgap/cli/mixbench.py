@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modgap.cli.options import AsJson, Seed
-
 
 def mixbench(
     folder: Path,
     weight: float = 0.5,
     sweep: bool = False,
     model: str = "CLIP-L/14",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Evaluate one index of texts, images and image-text documents on MixBench.
 

@@ -51,11 +51,13 @@ def is_named(text: str) -> bool:
     return bool(name and equals) and Path(name).name == name and not Path(text).exists()
 
 
-def set_of_rows(given: str) -> list[str]:
+def set_of_rows(given: str) -> list[str] | dict[str, str]:
     """The paths of a set of rows: one, two with a comma between them, or NAME=PATH for each."""
     parts = [given] if Path(given).exists() else given.split(",")
     named = [is_named(part) for part in parts]
-    if not all(named) and (len(parts) > 2 or any(named)):
+    if all(named):
+        return by_name(parts, "A set of rows with names", "NAME=PATH")
+    if len(parts) > 2 or any(named):
         raise InputValueError(
             f"A set of rows is one path, two with a comma between them, or NAME=PATH for each, "
             f"got {given!r}."

@@ -1,41 +1,19 @@
-"""Options that several commands share; their words are in options.toml."""
+"""What options of several commands share beside their words, which are in options.toml."""
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from modgap.cli.described import option
 from modgap.core.checks import InputValueError
 
 if TYPE_CHECKING:
-    from modgap.corrections import Metric
-    from modgap.evaluation import Goal as GoalName
+    from modgap.corrections import Metric as Metric
+    from modgap.evaluation import Goal as Goal
 else:  # these take longer to load than help takes to print
-    Metric, GoalName = str, str
+    Metric, Goal = str, str
 
-output_option = partial(typer.Option, "-o", "--output")
-
-TrustRows = Annotated[bool, option("trust_rows")]
-WithoutBank = Annotated[Path | None, option("without_bank")]
-TrustPairs = Annotated[bool, option("trust_pairs")]
-MetricOption = Annotated[Metric, option("metric")]
 AskingModality = Annotated[str | None, option("asking")]
-Goal = Annotated[GoalName, option("goal")]
-Queries = Annotated[str | None, option("queries")]
-Model = Annotated[str | None, option("model")]
-Bank = Annotated[Path | None, option("bank")]
-KeepBank = Annotated[bool, option("keep_bank")]
-GroupDuplicates = Annotated[bool, option("group_duplicates")]
-Umap = Annotated[bool, option("umap")]
-Partial = Annotated[Path | None, option("partial")]
-Device = Annotated[str | None, option("device")]
-Seed = Annotated[int, option("seed")]
-AsJson = Annotated[bool, option("as_json")]
-EngineOption = Annotated[str, option("engine")]
 
 
 def refuse(is_wrong: object, why: str) -> None:

@@ -5,16 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modgap.cli.data import Data, Images
-from modgap.cli.options import (
-    AsJson,
-    AskingModality,
-    Goal,
-    MetricOption,
-    Model,
-    Seed,
-    Umap,
-    refuse,
-)
+from modgap.cli.options import AskingModality, Goal, Metric, refuse
 from modgap.cli.takes_data import takes_data
 
 
@@ -26,11 +17,11 @@ def report(
     title: str | None = None,
     queries: AskingModality = None,
     goal: Goal = "mixed",
-    umap: Umap = False,
-    metric: MetricOption = "cosine",
-    model: Model = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    umap: bool = False,
+    metric: Metric = "cosine",
+    model: str | None = None,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Write one self-contained page: the verdict, an interactive view of the gap, all measures.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from modgap.cli.options import AsJson, Device, Seed, refuse
+from modgap.cli.options import refuse
 
 if TYPE_CHECKING:
     from modgap.reproduce import EntryReport
@@ -32,12 +32,12 @@ def reproduce(
     split: str | None = None,
     template: list[str] | None = None,
     other_template: list[str] | None = None,
-    device: Device = None,
+    device: str | None = None,
     resume: bool = False,
     record: bool = False,
-    seed: Seed = 0,
+    seed: int = 0,
     seeds: int = 10,
-    as_json: AsJson = False,
+    as_json: bool = False,
 ) -> None:
     """Reproduce figures and tables of the four papers, and compare with the published numbers.
 

@@ -6,14 +6,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import typer
-
 from modgap.cli.data import Data, Images
-from modgap.cli.options import AskingModality, Goal, MetricOption, Model, Seed, Umap
+from modgap.cli.options import AskingModality, Goal, Metric
 from modgap.cli.takes_data import takes_data
 from modgap.core.secrets import without_secrets
-
-_option = partial(typer.Option, rich_help_panel="The server")
 
 
 @takes_data()
@@ -22,11 +18,11 @@ def serve(
     images: Images = None,
     queries: AskingModality = None,
     goal: Goal = "mixed",
-    umap: Umap = False,
-    metric: MetricOption = "cosine",
-    model: Model = None,
+    umap: bool = False,
+    metric: Metric = "cosine",
+    model: str | None = None,
     rows: int = 200_000,
-    seed: Seed = 0,
+    seed: int = 0,
     host: str = "127.0.0.1",
     port: int = 8321,
     token: str | None = None,

@@ -6,7 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-from modgap.cli.options import AsJson
 from modgap.core.checks import require
 
 
@@ -17,7 +16,7 @@ def train(
     resume: bool = False,
     seed: int | None = None,
     list_them: bool = False,
-    as_json: AsJson = False,
+    as_json: bool = False,
 ) -> None:
     """Train a two-tower model, watch its gap, and keep its weights and held-out embeddings.
 

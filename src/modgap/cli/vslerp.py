@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-
-import typer
-
-from modgap.cli.options import AsJson, Device
-
-_picture_option = partial(typer.Option, rich_help_panel="Pictures")
 
 
 def vslerp(
@@ -22,7 +15,7 @@ def vslerp(
     mean: Path | None = None,
     column: str | None = None,
     model: str | None = None,
-    device: Device = None,
+    device: str | None = None,
     bank: Path | None = None,
     images: Path | None = None,
     with_ends: bool = False,
@@ -30,7 +23,7 @@ def vslerp(
     decoder: str | None = None,
     frames: Path | None = None,
     seed: int = 0,
-    as_json: AsJson = False,
+    as_json: bool = False,
 ) -> None:
     """Interpolate between two rows around the mean of their modality (vertical SLERP).
 
