@@ -7,7 +7,6 @@ RESULTS, made by python -m modgap.reproduce.networks, is put on record first.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -16,11 +15,10 @@ from typing import Any
 
 from make_evidence import fill, table
 
-from modgap.reproduce import networks
+from modgap.reproduce.networks.results import RECORDED, read_networks
 from modgap.reproduce.statistics import mean_interval
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "networks.md"
-RECORDED = Path(networks.__file__).with_name("recorded.json")
 # Mean cosines that Liang et al. 2022 print in fig. 6, on photos and captions, and on noise.
 PUBLISHED = {
     "ResNet-18": (0.9932, 0.9993),
@@ -33,7 +31,7 @@ def main() -> None:
     """Record, and write the tables."""
     if len(sys.argv) > 1:
         shutil.copyfile(sys.argv[1], RECORDED)
-    runs = {one["run"]: one for one in json.loads(RECORDED.read_text(encoding="utf-8"))}
+    runs = read_networks()
     made = {
         "random": random_networks(runs),
         "gaps": random_models(runs["gaps"]),

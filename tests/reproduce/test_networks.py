@@ -12,18 +12,25 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+pytest.importorskip(
+    "efficientnet_lite_pytorch", reason="no EfficientNet: pip install 'modgap[pretrained]'"
+)
 
 import torch  # noqa: E402
 
+from encoders import write_image_encoder  # noqa: E402
+from modgap.arrays import unit  # noqa: E402
 from modgap.core.checks import InputValueError  # noqa: E402
 from modgap.core.locks import sole_writer_of  # noqa: E402
+from modgap.reproduce.liang2022.row_statistics import random_cosine  # noqa: E402
 from modgap.reproduce.networks import __main__ as runner  # noqa: E402
-from modgap.reproduce.networks import cifar, full_size  # noqa: E402
+from modgap.reproduce.networks import cifar, full_size, pretrained  # noqa: E402
+from modgap.train.towers.build import make_tower  # noqa: E402
 from training import write_captions  # noqa: E402
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, tmp_path):
     """Networks of the same kinds with a few units."""
     vision = replace(full_size.VISION, image_size=32, patch_size=16, width=32, layers=1, heads=2)
     text = replace(full_size.TEXT, width=32, layers=1, heads=2, context_length=16)
@@ -32,6 +39,9 @@ def small(monkeypatch):
     monkeypatch.setattr(full_size, "TEXT", text)
     networks = {"ResNet-18": resnet, "image transformer": vision, "text transformer": text}
     monkeypatch.setattr(full_size, "NETWORKS", networks)
+    source = str(write_image_encoder(tmp_path / "efficientnet"))
+    tiny = replace(pretrained.PRETRAINED, image_size=32, source=source)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tiny)
     tiny = replace(cifar.RESNET, stages=(8, 8, 16, 16), depths=(1, 1, 1, 1))
     monkeypatch.setattr(cifar, "RESNET", tiny)
     monkeypatch.setattr(cifar, "BATCH", 20)
@@ -81,11 +91,20 @@ def test_a_run_that_was_stopped_and_resumed_gives_the_table_of_a_whole_one(run, 
 
 def test_every_network_has_a_cone_of_its_own_and_models_learn(run, tmp_path):
     found = run(tmp_path / "runs")
-    assert len(found) == 3 * 2 + 1 + 2 + 1
+    assert len(found) == 3 * 2 + 1 + 2 * 2 + 1 + 2 + 1
     for name in ("ResNet-18-photos", "image-transformer-noise", "text-transformer-photos"):
         assert found[name]["inputs"] == 8
         assert len(found[name]["mean_cosine"]) == 2
         assert found[name]["told_apart"] == 1.0
+    for kind in ("photos", "noise"):
+        random = found[f"EfficientNet-Lite2-{kind}"]
+        assert len(random["before"]["mean_cosine"]) == 2
+        trained = found[f"EfficientNet-Lite2-pretrained-{kind}"]
+        assert trained["after"]["min"] >= 0
+        for of in (trained["before"], trained["after"]):
+            assert of["low"] <= of["mean"] <= of["high"]
+            assert of["count"] == 8 * 7
+    assert found["EfficientNet-Lite2-pretrained-cifar"]["inputs"] == 8
     assert min(found["gaps"]["gap"]) > max(found["gaps"]["image_to_mean"])
     assert {found[f"cifar-{seed}"]["epochs"] for seed in range(2)} == {2}
     assert found["cifar-cones"]["initialisations"] == 2
@@ -99,6 +118,27 @@ def test_the_network_of_cifar_learns_what_colour_tells(small, tmp_path):
     again, _ = cifar.train_network(data, 0, "cpu", epochs=1)
     other, _ = cifar.train_network(data, 1, "cpu", epochs=1)
     assert not np.allclose(again, other)
+
+
+def test_rows_are_taken_before_the_last_relu_and_after_it(small):
+    tower, given = make_tower(pretrained.PRETRAINED).eval(), torch.rand(3, 3, 32, 32)
+    found = pretrained.relu_rows(tower, given, "cpu")
+    network = tower.body.network
+    with torch.no_grad():
+        rows = network._swish(network._bn0(network._conv_stem(tower.body.pixels(given))))
+        for block in network._blocks:
+            rows = block(rows)
+        rows = network._bn1(network._conv_head(rows))
+    for taken, here in zip(found, (rows, rows.clamp(0, 6)), strict=True):
+        np.testing.assert_allclose(taken, unit(here.mean((2, 3)).double().numpy()), atol=1e-6)
+
+
+def test_chance_after_a_relu_is_that_of_directions_without_negative_coordinates():
+    rows = np.maximum(np.random.default_rng(3).standard_normal((200, 500)), 0)
+    assert random_cosine((200, 500), 0, relu=True) == pytest.approx(1 / np.pi, abs=0.005)
+    found = pretrained.cosine_statistics(rows, relu=True)
+    assert found["low"] < found["by_chance"] < found["high"]
+    assert sum(found["counts"]) == 200 * 199 / 2
 
 
 def test_an_image_is_moved_and_mirrored_whole():

@@ -175,6 +175,12 @@ class Setting:
 
         return self.read("digit swaps", read_runs(DIGIT_SWAPS))
 
+    def networks(self) -> dict[str, Any]:
+        """What was measured of networks at full size, by the name of the run."""
+        from modgap.reproduce.networks.results import read_networks
+
+        return self.read("networks", read_networks())
+
     def runs_from_scratch(self) -> Runs:
         """The same from random weights: your own, if they hold the first steps of such."""
         from modgap.reproduce.flickr8k.results import FIRST, FROM_SCRATCH, read_runs

@@ -8,7 +8,6 @@ from typing import get_args
 
 import numpy as np
 
-from modgap.arrays import unit
 from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Check, Number, Outcome
@@ -22,7 +21,9 @@ from modgap.reproduce.liang2022.initialisations import (
     initialised_rows,
 )
 from modgap.reproduce.liang2022.row_statistics import (
+    COSINE_EDGES,
     clip_pairs,
+    cosines,
     mean_cosine,
     on_words,
     random_cosine,
@@ -80,9 +81,7 @@ def fig2(setting: Setting) -> Outcome:
             *theorems,
         ],
         {
-            **bin_counts(
-                {label: _cosines(X) for label, X in sides.items()}, np.linspace(-0.4, 1, 71)
-            ),
+            **bin_counts({label: cosines(X) for label, X in sides.items()}, COSINE_EDGES),
             "depths": np.arange(26),
             "by_depth": by_depth,
             "groups": in_plane(rows),
@@ -116,12 +115,6 @@ def _has_cone(label: str, X: np.ndarray, seed: int) -> Check:
         random_cosine(X.shape, seed),
         label=label,
     )
-
-
-def _cosines(X: np.ndarray) -> np.ndarray:
-    """The cosines of all pairs of different rows, each pair once."""
-    rows = unit(X.astype(np.float64))
-    return (rows @ rows.T)[np.triu_indices(len(rows), k=1)]
 
 
 def _by_depth(setting: Setting) -> dict[str, np.ndarray]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,8 +44,6 @@ _OF_PHOTOS = {
     "told_apart": "nearest centre is the own one",
     "neighbours": "nearest row has the same weights",
 }
-# Networks as large as the paper's, measured once; python -m modgap.reproduce.networks makes it.
-FULL_SIZE = Path(__file__).parents[1] / "networks" / "recorded.json"
 _FULL_SIZE = "ResNet-18, trained on CIFAR-10"
 # As many rows of each initialisation as a picture can show.
 _POINTS = 40
@@ -90,8 +86,7 @@ def fig13(setting: Setting) -> Outcome:
     without = compare_cones([unit(X) - unit(X).mean(axis=0) for X in rows])
     runs = setting.runs()
     photos = runs.of(CONES)[0] if CONES in runs else {}
-    full_size = json.loads(FULL_SIZE.read_text(encoding="utf-8"))
-    cifar = next(run for run in full_size if run["run"] == "cifar-cones")
+    cifar = setting.networks()["cifar-cones"]
     return Outcome(
         {
             "models": models,

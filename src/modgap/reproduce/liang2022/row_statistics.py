@@ -12,6 +12,8 @@ from modgap.reproduce.setting import YOUR_ROWS, Setting
 from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
 
 RESAMPLES = 200
+# Bins of the cosines of fig. 2a.
+COSINE_EDGES = np.linspace(-0.4, 1, 71)
 # A number of rows that are counted so often each: (draws, n) to (draws,).
 Statistic = Callable[[np.ndarray], np.ndarray]
 
@@ -67,7 +69,17 @@ def gap_over_radius(X: np.ndarray, Y: np.ndarray) -> Statistic:
     return statistic
 
 
-def random_cosine(shape: tuple[int, ...], seed: int) -> float:
-    """The mean cosine of as many random directions: what rows without a cone have."""
+def cosines(X: np.ndarray) -> np.ndarray:
+    """The cosines of all pairs of different rows, each pair once."""
+    rows = unit(X.astype(np.float64))
+    return (rows @ rows.T)[np.triu_indices(len(rows), k=1)]
+
+
+def random_cosine(shape: tuple[int, ...], seed: int, *, relu: bool = False) -> float:
+    """The mean cosine of as many random directions: what rows without a cone have.
+
+    With ``relu`` their negative coordinates are 0; the mean is then near 1/π.
+    """
     rows = np.random.default_rng([seed, 1]).standard_normal(shape)
+    rows = np.maximum(rows, 0) if relu else rows
     return float(mean_cosine(rows)(np.ones((1, shape[0])))[0])

@@ -1,4 +1,4 @@
-"""LongRun networks at full size: random ones on photos and noise, and ResNet-18 on CIFAR-10.
+"""Run networks at full size: random ones, a pretrained one, and ResNet-18 on CIFAR-10.
 
     python -m modgap.reproduce.networks -o runs --photos flickr8k-112.parquet --cifar package
 
@@ -23,7 +23,8 @@ import torch
 from modgap.arrays import unit
 from modgap.core.files import write_text
 from modgap.core.results import to_json
-from modgap.reproduce.networks import cifar, full_size
+from modgap.reproduce.networks import cifar, full_size, pretrained
+from modgap.reproduce.networks.results import CNN
 from modgap.reproduce.runs import Budget, LongRun, complete, gather
 from modgap.train.config import DataConfig
 from modgap.train.data import Data, load_data
@@ -37,7 +38,7 @@ class NetworkRun(LongRun):
 
 
 def main() -> None:
-    """LongRun what is not there yet, and put everything together."""
+    """Run what is not there yet, and put everything together."""
     began = monotonic()
     given = arguments()
     folder: Path = given.output
@@ -102,6 +103,19 @@ def network_runs(given: argparse.Namespace) -> list[NetworkRun]:
         inputs = [full_size.inputs(one, photos(), "photos", given.inputs) for one in towers]
         return full_size.gaps(towers, inputs, range(given.gaps), given.device)
 
+    def initialised(kind: str) -> Mapping[str, Any]:
+        inputs = full_size.inputs(pretrained.PRETRAINED, photos(), kind, given.inputs)
+        return pretrained.random_cones(inputs, range(given.initialisations), given.device)
+
+    def with_weights(kind: str) -> Mapping[str, Any]:
+        inputs = full_size.inputs(pretrained.PRETRAINED, photos(), kind, given.inputs)
+        return pretrained.pretrained_cones(inputs, given.device)
+
+    def other_images() -> Mapping[str, Any]:
+        _, _, held_out, _ = images()
+        inputs = pretrained.enlarged(held_out[: given.inputs])
+        return pretrained.pretrained_cones(inputs, given.device)
+
     def trained(seed: int) -> Mapping[str, Any]:
         rows, accuracy = cifar.train_network(images(), seed, given.device, given.epochs)
         np.save(given.output / f"cifar-{seed}.npy", rows.astype(np.float32))
@@ -119,7 +133,12 @@ def network_runs(given: argparse.Namespace) -> list[NetworkRun]:
                     NetworkRun(name=f"{name.replace(' ', '-')}-{kind}", seconds=20.0, work=work)
                 )
         runs.append(NetworkRun(name="gaps", seconds=40.0, work=gaps))
+        for kind in ("photos", "noise"):
+            start, weights = partial(initialised, kind), partial(with_weights, kind)
+            runs.append(NetworkRun(name=f"{CNN}-{kind}", seconds=20.0, work=start))
+            runs.append(NetworkRun(name=f"{CNN}-pretrained-{kind}", seconds=20.0, work=weights))
     if given.cifar is not None:
+        runs.append(NetworkRun(name=f"{CNN}-pretrained-cifar", seconds=20.0, work=other_images))
         runs += [
             NetworkRun(name=f"cifar-{seed}", seconds=60.0, work=partial(trained, seed))
             for seed in range(given.models)

@@ -35,7 +35,7 @@ NETWORKS = {
     "text transformer": TEXT,
 }  # fmt: skip
 INITIALISATIONS, GAPS, DIMENSION = 25, 50, 512
-_BATCH = 250
+_BATCH = 50
 
 
 def inputs(config: TowerConfig, data: Data, kind: str, n: int) -> Tensor:
@@ -57,7 +57,7 @@ def inputs(config: TowerConfig, data: Data, kind: str, n: int) -> Tensor:
 
 def unit_rows(tower: Tower, given: Tensor, device: str) -> np.ndarray:
     """Unit rows (n, dimension) of inputs under one network."""
-    tower = tower.eval().to(device)
+    tower = tower.eval().to(device, memory_format=torch.channels_last)
     with torch.no_grad():
         parts = [tower(part.to(device)).float().cpu() for part in given.split(_BATCH)]
     return unit(torch.cat(parts).double().numpy())
