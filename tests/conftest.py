@@ -45,6 +45,11 @@ EMBEDDINGS = tuple(f for f in (PUBLISHED, PUBLISHED.parent / "published") if f.i
 FLICKR8K = Path(__file__).parent / "data" / "flickr8k-pretrained.safetensors"
 
 
+def unit(rows: np.ndarray) -> np.ndarray:
+    """The rows at unit length."""
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 def make_pairs(n: int = 60, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Pairs that share a latent, each modality with its own offset, noise and row lengths."""
     rng = np.random.default_rng(seed)
@@ -193,8 +198,7 @@ def flickr8k():
     """
     pair = open_pair(FLICKR8K)
     X, Y = (side.rows().astype(np.float32) for side in (pair.x, pair.y))
-    X, Y = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, Y))
-    return Captioned(X, Y, *pair.groups)
+    return Captioned(unit(X), unit(Y), *pair.groups)
 
 
 def load_published(name: str) -> tuple[np.ndarray, np.ndarray]:

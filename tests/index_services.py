@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import json
 import os
 import subprocess
@@ -37,8 +36,6 @@ LIBRARIES = {
     "duckdb": "duckdb",
     "chroma": "chromadb",
 }
-# Chroma brings too much along for the environment of the other tests: make test-integrations.
-INSTALLED = [kind for kind, library in LIBRARIES.items() if importlib.util.find_spec(library)]
 
 
 @cache

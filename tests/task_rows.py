@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from conftest import unit
 from item_files import write
 from modgap.embed import CallableModel
 
 N, CLASSES, DIM = 240, 12, 24
 COLOURS = {"red": (230, 20, 20), "light_green": (120, 230, 120), "blue": (20, 20, 230)}
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def score(x, y, metric):

@@ -10,11 +10,8 @@ import pytest
 import asked_and_got
 import list_rivals as rivals
 import make_expected_wrong
+from conftest import unit
 from expected_wrong import Rows, number_within, of_both_kinds, of_one_kind, scored
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture

@@ -10,13 +10,10 @@ import pytest
 
 import hub_baselines as baselines
 import hubs
+from conftest import unit
 from modgap import load_digits
 from modgap.corrections import ExpectedWrong
 from modgap.evaluation import retrieval
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture

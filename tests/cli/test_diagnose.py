@@ -156,17 +156,6 @@ def test_both_kinds_of_query_get_a_verdict_each(files, tmp_path):
         assert kept == ran.json[name]
 
 
-def test_without_pairs_it_writes_a_correction_and_says_what_it_cannot_judge(files, tmp_path):
-    np.save(tmp_path / "few.npy", np.load(files / "text.npy")[:200])
-    out = tmp_path / "out"
-    ran = succeed("diagnose", files / "image.npy", tmp_path / "few.npy", "--no-umap", "-o", out)
-    assert "No pairs" in ran.out
-    assert everything_in(out) == WRITTEN
-    about = library.Correction.load(out / "correction.safetensors").about
-    assert about["judged_on"] == "balances the modalities; too few pairs to test relevance"
-    assert about["judged_on"] in (out / "report.md").read_text(encoding="utf-8")
-
-
 def test_a_correction_of_an_earlier_run_is_not_left_to_be_mistaken_for_this_one(files, tmp_path):
     stale = tmp_path / "out" / "correction.safetensors"
     stale.parent.mkdir()

@@ -83,36 +83,18 @@ def test_apply_refuses_a_spoilt_file(folder, what):
         ("measure image.npy", "image.npy must hold two modalities"),
         ("measure notes.txt text.npy", "notes.txt must end in .npy"),
         ("measure image.npy text.npy --names image", "--names takes two names"),
-        ("measure image.npy text.npy --names a,a", "names must differ"),
-        ("measure image.npy text.npy --names a,", "not be empty"),
-        ("measure image.npy text.npy --names a.b,c", "contain no dot"),
-        ("measure image.npy text.npy --x-column nope", "image.npy has no 'nope'"),
-        ("measure image.npy text.npy --groups nope", "groups must name a column"),
-        ("measure image.npy text.npy --groups few.txt", "groups must have one label per row"),
         ("evaluate image.npy few.npy", "It must be known which rows of image and text match"),
         ("evaluate image.npy text.npy --metric cosin", "Did you mean 'cosine'?"),
         ("diagnose few.npy few.npy", "A diagnosis needs at least 8 groups"),
         ("diagnose few.npy few.npy --unpaired", "A diagnosis needs at least 8 rows"),
-        ("diagnose image.npy text.npy --goal speed", "goal must be one of"),
-        ("diagnose image.npy text.npy --metric l2", "metric must be one of"),
-        ("diagnose image.npy text.npy --groups few.txt --unpaired", "cannot be unpaired as well"),
         ("fit image.npy text.npy --method centre", "Did you mean 'center'?"),
         ("fit image.npy text.npy --method shift --set amount", "--set takes NAME=VALUE"),
         ("fit image.npy text.npy --method shift --set size=1", "Its parameters are: amount"),
-        ("fit image.npy text.npy --method shift --set amount=much", "amount must be a number"),
-        ("fit image.npy text.npy --method shift --set amount=nan", "amount must be finite"),
-        (
-            "fit image.npy text.npy --method orthogonal-shift --set explained_variance=2",
-            "between 0 and 1",
-        ),
-        ("fit image.npy text.npy --method origin-shift --set move=z", "move must be one of"),
-        ("fit image.npy few.npy --unpaired --method procrustes", "Procrustes needs pairs"),
         ("report image.npy text.npy -o xy.parquet", "a name that ends in .html"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(folder, words, sentence):
     (folder / "notes.txt").write_text("notes")
-    (folder / "few.txt").write_text("1\n2\n")
     np.save("few.npy", np.load("text.npy")[:5])
     assert sentence in refused(folder, *words.split())
 
@@ -141,7 +123,6 @@ def test_fix_needs_to_know_which_rows_match(folder, paths):
     ("words", "sentence"),
     [
         (("--modality", "txt"), "modality must be one of 'image', 'text', got 'txt'. Did you mean"),
-        (("--modality", "text", "--role", "doc"), "role must be one of"),
         (("--modality", "text", "--dtype", "int8"), "--dtype must be one of"),
         (("--modality", "text", "--column", "nope"), "text.npy has no 'nope'"),
         (("--modality", "text", "-o", "out.csv"), "out.csv must end in"),
@@ -183,13 +164,8 @@ def test_a_correction_that_does_not_fit_is_refused(folder, make, applied, evalua
         ("diagnose image.npy text.npy -o c.safetensors", "-o takes a folder to write to"),
         ("diagnose image.npy text.npy -o text.npy/out", "text.npy is a file"),
         ("demo -o text.npy", "-o takes a folder to write to"),
-        ("fit image.npy text.npy -o image.npy", "image.npy is a file being read"),
-        ("fit image.npy text.npy -o ./text.npy", "text.npy is a file being read"),
         ("fit image.npy text.npy -o sub", "-o takes a file to write to, but sub is a folder"),
         ("fit image.npy text.npy -o text.npy/c.safetensors", "text.npy is a file"),
-        ("apply c.safetensors text.npy --modality text -o text.npy", "is a file being read"),
-        ("apply c.safetensors text.npy --modality text -o sub/../text.npy", "file being read"),
-        ("apply c.safetensors text.npy --modality text -o c.safetensors", "is a file being read"),
         ("apply c.safetensors text.npy --modality text -o text.npy/a.npy", "text.npy is a file"),
         ("apply c.safetensors text.npy --modality text -o pipe.npy", "pipe.npy is a pipe."),
         ("apply c.safetensors text.npy --modality text -o /dev/null", "/dev/null is a device."),

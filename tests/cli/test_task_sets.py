@@ -193,7 +193,6 @@ def test_generated_pictures_are_paired_with_photographs_by_name(tmp_path, monkey
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["multiple_choice"], "Give the ROWS of the items, or --model and --data."),
         (["multiple_choice", "{f}/image.npy", "--text", "x"], "need --question-of and --correct"),
         (["multiple_choice", "--model", "a:b", "--data", "x", "--right", "y"], "--right is for"),
         (["multiple_choice", "{f}/image.npy", "--text", "{f}/text.npy", "--question-of",

@@ -140,15 +140,6 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path
     assert everything_in(tmp_path) == set()
 
 
-def test_a_run_is_not_resumed_with_other_settings(finished):
-    _, folder = finished
-    before = (folder / "config.json").read_text()
-    said = refuse("train", "--resume", "-o", folder, "--set", "train.learning_rate=0.5")
-    assert "started with other settings: train.learning_rate (0.002, now 0.5)." in said
-    assert said.count("\n") == 1
-    assert (folder / "config.json").read_text() == before
-
-
 def test_the_seed_is_an_option(tmp_path):
     ran = modgap("train", "digits", "-o", tmp_path, "--seed", 5, "--json", *QUICK)
     assert ran.json["seed"] == 5
@@ -159,7 +150,6 @@ def test_the_seed_is_an_option(tmp_path):
     ("words", "sentence"),
     [
         (["digts"], "no preset of that name"),
-        (["digits", "--set", "train.epoch=3"], "Did you mean 'epochs'?"),
         (["digits", "--set", "epochs=3"], "section.name=value"),
         ([], "Say what to train: a TOML file or a preset"),
         (["--resume"], "Say what to train"),
@@ -167,15 +157,7 @@ def test_the_seed_is_an_option(tmp_path):
         (["flickr8k-baseline", "--set", "data.path=nowhere.parquet"], "--set data.path=PATH"),
         (["digits", "--set", "train.device=gpu"], 'train.device must be "auto", "cpu", "cuda"'),
         (["digits", "-o", "file"], "-o takes a folder to write to, but file is a file"),
-        (["digits", "--set", "model.name=digit"], "Did you mean 'digits'?"),
         (["digits", "--set", "model.weights=nowhere"], "nowhere"),
-        (["digits", "--set", "train.device=meta"], 'train.device must be "auto", "cpu", "cuda"'),
-        (["digits", "--set", "train.learning_rate=nan"], "must be a finite number, got nan"),
-        (["digits", "--set", "data.image_size=16"], "set data.image_size=8, got 16"),
-        (
-            ["digits", "--seed", "4294967296"],
-            "train.seed must be at least 0 and at most 4294967295",
-        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_path, monkeypatch):
@@ -188,11 +170,3 @@ def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, sentence, tmp_p
     assert ran.err.count("\n") == 1
     assert sentence in ran.err
     assert everything_in(tmp_path) == {"file"}
-
-
-def test_a_folder_that_holds_a_run_is_left_alone(finished):
-    _, folder = finished
-    before = everything_in(folder)
-    said = refuse("train", "digits", "-o", folder, *QUICK)
-    assert "holds a run already. Go on with it by --resume" in said
-    assert everything_in(folder) == before

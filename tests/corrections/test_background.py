@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import make_pairs
+from conftest import make_pairs, unit
 from modgap.core.checks import InputError
 from modgap.corrections import (
     Background,
@@ -24,10 +24,6 @@ from reference_background import SlowBackground, bank_scores, heights
 
 B, N, D = 100, 70, 12
 WEIGHTS = (0.0, 0.25, 0.5)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def drawn(n, seed, d=D):
@@ -127,28 +123,30 @@ def test_hits_are_judged_as_all_documents_are():
         np.testing.assert_allclose(found, np.take_along_axis(every, best, 1), rtol=1e-4)
 
 
-@given(
-    st.integers(0, 10_000),
-    st.floats(-5, 5),
-    st.floats(0.01, 100),
-)
-def test_scores_shifted_or_scaled_for_all_have_the_same_e(seed, shift, scale):
-    rng = np.random.default_rng(seed)
-    bank, asked = (-np.sort(-rng.gumbel(size=(n, 40)), axis=1) for n in (B, 8))
-    sizes = {"list": 40}
-    before = Background.of_scores({"list": bank}, sizes).expected_wrong_of_scores(asked, "list")
-    changed = Background.of_scores({"list": scale * bank + shift}, sizes)
-    after = changed.expected_wrong_of_scores(scale * asked + shift, "list")
-    np.testing.assert_allclose(after, before, rtol=1e-3)
+def gumbel(seed, n):
+    return -np.sort(-np.random.default_rng(seed).gumbel(size=(n, 40)), axis=1)
+
+
+@given(st.integers(0, 10_000), st.floats(-5, 5), st.floats(0.01, 100))
+def test_scores_shifted_or_scaled_for_all_say_the_same(seed, shift, scale):
+    bank, asked = gumbel(seed, B), gumbel(seed + 1, 8)
+    expected, chance = [], []
+    for change in (np.asarray, lambda scores: scale * scores + shift):
+        background = Background.of_scores({"x": change(bank)}, {"x": 40})
+        one, surprise = background.judged(change(asked), "x")
+        expected.append(one)
+        chance.append(background.chance({"x": surprise}))
+    np.testing.assert_allclose(*expected, rtol=1e-3)
+    np.testing.assert_allclose(*chance, atol=1.01 / (B + 1))
 
 
 @given(st.integers(0, 10_000))
 def test_one_querys_own_shift_changes_nothing(seed):
-    rng = np.random.default_rng(seed)
-    bank, asked = (-np.sort(-rng.gumbel(size=(n, 40)), axis=1) for n in (B, 8))
-    background = Background.of_scores({"list": bank}, {"list": 40})
+    asked = gumbel(seed + 1, 8)
+    background = Background.of_scores({"list": gumbel(seed, B)}, {"list": 40})
     before = background.expected_wrong_of_scores(asked, "list")
-    after = background.expected_wrong_of_scores(asked + rng.normal(size=(8, 1)), "list")
+    own = np.random.default_rng(seed).normal(size=(8, 1))
+    after = background.expected_wrong_of_scores(asked + own, "list")
     np.testing.assert_allclose(after, before, rtol=1e-6)
 
 
@@ -290,10 +288,6 @@ def test_the_best_results_of_the_bank_look_like_chance():
     assert np.mean(chance[400:] <= 0.05) > 0.95
 
 
-def gumbel(seed, n):
-    return -np.sort(-np.random.default_rng(seed).gumbel(size=(n, 40)), axis=1)
-
-
 def test_whether_there_is_a_match_is_told_as_slow_loops_do():
     bank, asked = gumbel(0, 40), gumbel(1, 60)
     asked[::3, 0] += 1.5
@@ -304,17 +298,6 @@ def test_whether_there_is_a_match_is_told_as_slow_loops_do():
     wanted = [found.chance(line) for line in asked.tolist()]
     np.testing.assert_array_equal(background.chance({"x": surprise}), wanted)
     assert len(set(wanted)) > 20
-
-
-@given(st.integers(0, 10_000), st.floats(-5, 5), st.floats(0.01, 100))
-def test_scores_shifted_or_scaled_for_all_tell_the_same_of_a_match(seed, shift, scale):
-    bank, asked = gumbel(seed, B), gumbel(seed + 1, 8)
-    found = []
-    for change in (np.asarray, lambda scores: scale * scores + shift):
-        background = Background.of_scores({"x": change(bank)}, {"x": 40})
-        _, surprise = background.judged(change(asked), "x")
-        found.append(background.chance({"x": surprise}))
-    np.testing.assert_allclose(*found, atol=1.01 / (B + 1))
 
 
 def test_a_higher_score_never_looks_less_like_a_match():

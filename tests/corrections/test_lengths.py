@@ -13,7 +13,6 @@ from modgap.corrections import (
     CORRECTORS,
     Calibrate,
     Center,
-    Correction,
     ExpectedWrong,
     OriginShift,
     OrthogonalShift,
@@ -22,7 +21,6 @@ from modgap.corrections import (
     Whiten,
 )
 from modgap.corrections.calibrate import FORMS, MODES
-from modgap.search import search
 from reference import unit
 
 EVERY = [
@@ -98,58 +96,6 @@ def test_rows_of_any_length_are_fitted_and_mapped_alike(corrector, precision, dr
         expected = mapped(of_rows, rows)
         assert_same(mapped(of_stretched, stretched), expected)
         assert_same(mapped(of_rows, stretched), expected)
-
-
-@every
-@few
-@anything
-def test_rows_of_any_length_have_the_same_scores_and_rankings(corrector, drawn):
-    rows, stretched = make_rows(*drawn, "float64")
-    for asking in NAMES:
-        results = []
-        for part in (rows, stretched):
-            correction = fitted(corrector, part, asking)
-            documents = np.vstack([correction.apply(part[name], name) for name in NAMES])
-            queries = correction.apply(part[asking], asking, "query")
-            results.append(search(queries, documents, len(documents), correction.metric))
-        (ids, scores), (others, other_scores) = results
-        size = max(1.0, float(np.abs(scores).max()))
-        np.testing.assert_allclose(other_scores, scores, rtol=0, atol=1e-5 * size)
-        np.testing.assert_array_equal(others, ids)
-
-
-@every
-@precisions
-@few
-@anything
-def test_the_file_and_the_torch_module_bring_rows_to_unit_length_too(
-    tmp_path_factory, corrector, precision, drawn
-):
-    torch = pytest.importorskip("torch")
-    rows, stretched = make_rows(*drawn, precision)
-    correction = fitted(corrector, stretched)
-    path = tmp_path_factory.mktemp("file") / "correction.safetensors"
-    correction.save(path)
-    again = Correction.load(path)
-    tensors = {name: torch.from_numpy(part) for name, part in stretched.items()}
-    expected = mapped(correction, rows)
-    assert_same(mapped(again, stretched), expected)
-    assert_same(mapped(again, tensors), expected)
-    module = again.to_torch()
-    by_module = {key: module(tensors[key[0]], *key).numpy() for key in expected}
-    assert_same(by_module, expected)
-
-
-@every
-def test_rows_as_given_keep_their_lengths_when_asked_to(corrector):
-    rows, stretched = make_rows(1, 2, 1.0, "float64")
-    given_rows = clone(corrector).fit(*stretched.values(), rows="given").correction_
-    assert not given_rows.unit_rows
-    differences = [
-        np.abs(part - mapped(given_rows, rows)[key]).max()
-        for key, part in mapped(given_rows, stretched).items()
-    ]
-    assert max(differences) > 0.01
 
 
 @pytest.mark.parametrize("corrector", [Center(), Calibrate(), Procrustes()], ids=repr)

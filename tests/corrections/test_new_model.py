@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import orthogonal_procrustes
 
+from conftest import unit
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
     Affine,
@@ -25,10 +26,6 @@ from modgap.corrections.new_model import MAP_METHODS, MapMethod, QueryMaps
 from modgap.io import Embeddings
 
 ORTHOGONAL = MapMethod("orthogonal")
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def rows_of(n=200, d=8, seed=0):

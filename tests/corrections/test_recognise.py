@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import PUBLISHED, Captioned, load_published, load_published_tensors
+from conftest import PUBLISHED, Captioned, load_published, load_published_tensors, unit
 from modgap import Correction, load_digits
 from modgap.core.checks import InputValueError
 from modgap.corrections import (
@@ -173,10 +173,6 @@ def test_a_saved_correction_recognises_the_same(correction: Correction, tmp_path
     rows = make(50, TEXT, 2)
     again = recognise(Correction.load(tmp_path / "c.safetensors"), rows, "image")
     assert again.sentence == recognise(correction, rows, "image").sentence
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def batches(rng: np.random.Generator, rows: np.ndarray) -> list[np.ndarray]:

@@ -213,16 +213,6 @@ def test_the_split_depends_on_the_seed_alone(rng):
     assert first == again != other
 
 
-def test_one_pair_per_group_is_its_first_row_of_each_side():
-    X, Y = np.arange(8.0).reshape(4, 2), np.arange(10.0).reshape(5, 2)
-    groups = np.array([0, 1, 1, 0]), np.array([1, 0, 0, 1, 1])
-    pairs = Modalities.of(X, Y, groups=groups).pairs()
-    assert [codes.tolist() for codes in pairs.groups] == [[0, 1], [0, 1]]
-    for row_x, row_y, group in zip(pairs.X, pairs.Y, (0, 1), strict=True):
-        assert row_x.tolist() == X[groups[0] == group][0].tolist()
-        assert row_y.tolist() == Y[groups[1] == group][0].tolist()
-
-
 def test_rows_without_pairs_are_split_into_disjoint_halves_that_match_nowhere(rng):
     X, Y = rng.normal(size=(41, 2)), rng.normal(size=(30, 2))
     for sides in ((X, Y), (Embeddings.from_array(X), Embeddings.from_array(Y))):

@@ -18,17 +18,10 @@ from modgap import GapMonitor
 from modgap.core.checks import InputValueError
 from modgap.drift import SearchAnswers
 from modgap.search import Hits
-from streams import DIM, stream
+from streams import DIM, Clock, stream
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RESULTS = st.lists(st.lists(st.sampled_from(["image", "text", "", "map"]), max_size=14))
-
-
-class Clock:
-    now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conftest import load_published, load_published_tensors
+from conftest import load_published, load_published_tensors, unit
 from modgap import detect_drift
 from modgap.core.checks import InputError, InputValueError
 from modgap.core.results import document, to_json
@@ -29,7 +29,7 @@ from modgap.drift.blocked_moments import MOST_BLOCKS, Blocks, probe_directions
 from modgap.drift.detection import LEAST
 from modgap.drift.estimate import Estimate, z_of_log_ratio
 from modgap.moments import Moments, PairMoments
-from streams import DIM, SPREADS, stream, turned, unit
+from streams import DIM, SPREADS, stream, turned
 
 
 def pair(rng, n=1000, **more):

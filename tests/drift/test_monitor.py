@@ -14,21 +14,12 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from conftest import unit
 from modgap import Correction, GapMonitor, detect_drift
 from modgap.core.checks import InputValueError
 from modgap.corrections import Calibrate
 from modgap.moments import Moments, PairMoments
-from streams import DIM, SPREADS, stream, unit
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
+from streams import DIM, SPREADS, Clock, stream
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
-"""What feeds a monitor: an index, and the live explorer with its /metrics.
-
-That every database does is tested in test_index_stores.py.
-"""
+"""What feeds a monitor: an index, and the live explorer with its /metrics."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from conftest import unit
 from index_services import corrections, rows
 from modgap import GapMonitor
 from modgap.core.checks import InputValueError
@@ -17,7 +15,6 @@ from modgap.index import open_index
 from modgap.serve import Explorer
 from modgap.serve.monitoring import make_monitor
 from serving import DIM, make_client, make_data
-from streams import unit
 
 X, Y = rows()
 CORRECTION = next(c for c in corrections(X, Y).values() if "text" in c.queries and c.unit_rows)

@@ -152,36 +152,6 @@ def test_a_third_modality_is_corrected_by_its_name():
     assert calibrated.share_off < raw.share_off
 
 
-def test_calibrating_two_modalities_by_name_is_calibrating_a_pair():
-    rows, _ = several()
-    two = {"image": rows["image"], "text": rows["text"]}
-    for options in ({}, {"queries": "image"}):
-        by_name = Calibrate().fit(two, **options)
-        as_pair = Calibrate().fit(rows["image"], rows["text"], **options)
-        assert set(by_name.spreads_.values()) == set(as_pair.spreads_.values())
-        [asking] = by_name.correction_.queries
-        assert (asking,) == as_pair.correction_.queries
-        keys = [("image", "document"), ("text", "document"), (asking, "query")]
-        for name, role in keys:
-            np.testing.assert_array_equal(
-                by_name.correction_.apply(rows[name], name, role),
-                as_pair.correction_.apply(rows[name], name, role),
-            )
-
-
-def test_one_modality_asks_three_in_columns_as_many_as_before():
-    rows, _ = several()
-    found = Calibrate().fit(rows, queries="video").correction_
-    assert found.dim_out == found.dim_in
-    assert found.queries == ("video",)
-    assert found.keeps_rankings
-    blocks = Calibrate(form="blocks").fit(rows).correction_
-    for name, part in rows.items():
-        wide = blocks.apply(rows["video"], "video", "query") @ blocks.apply(part, name).T
-        narrow = found.apply(rows["video"], "video", "query") @ found.apply(part, name).T
-        np.testing.assert_allclose(narrow, wide, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -209,9 +179,3 @@ def test_what_cannot_be_mixed_is_refused(change, message):
     options = {"rows": rows, "groups": groups, "shares": {"image": 1, "text": 1, "video": 1}}
     with pytest.raises((ValueError, TypeError), match=message):
         once(**{**options, **change})
-
-
-def test_modalities_of_different_dimensions_are_not_calibrated():
-    rows, _ = several()
-    with pytest.raises(ValueError, match="same number of columns, got 6 and 5"):
-        Calibrate().fit({**rows, "audio": np.ones((4, 5))})

@@ -7,13 +7,9 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from conftest import make_pairs
+from conftest import make_pairs, unit
 from modgap.evaluation import SetRow, retrieval, set_row
 from modgap.measures import conformity_divergence, gap_distance, wasserstein_uniformity
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def test_its_numbers_are_those_of_the_single_functions():

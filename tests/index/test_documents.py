@@ -347,7 +347,7 @@ def open_finished(store, correction=CALIBRATED, **options):
         ),
     ],
 )
-@pytest.mark.parametrize("store", ["memory", "faiss", "lance"], indirect=True)
+@IN_MEMORY
 def test_a_change_that_cannot_be_made_changes_nothing(store, change, message):
     with open_finished(store) as index:
         before = index.search(Y[:5], "text", 100).ids.tolist()
@@ -357,17 +357,6 @@ def test_a_change_that_cannot_be_made_changes_nothing(store, change, message):
     with store.open(CALIBRATED) as index:
         assert index.search(Y[:5], "text", 100).ids.tolist() == before
         assert index.changed_share() == {"image": 0, "text": 0}
-
-
-@IN_MEMORY
-def test_without_its_bank_a_correction_deletes_and_takes_no_documents(store):
-    open_finished(store, BY_ID)
-    with store.open(BY_ID.without_bank()) as index:
-        assert index.delete([4], "text") == 1
-        with pytest.raises(InputValueError, match="bank of queries was removed"):
-            index.write(Y[:1], "text", ids=[4])
-    with store.open(BY_ID) as index:
-        assert index.write(Y[4:5], "text", ids=[4]) == 1
 
 
 CHANGES = {
@@ -475,8 +464,11 @@ AUDIO = rows(n=60, seed=4)[0] + 1
 EXTENSIONS = {"calibrated": CALIBRATED, "by id": BY_ID, "center": Center().fit(X, Y).correction_}
 
 
-@pytest.mark.parametrize("name", EXTENSIONS)
-@pytest.mark.parametrize("store", ["memory", *sorted(LIBRARIES)], indirect=True)
+@pytest.mark.parametrize(
+    ("store", "name"),
+    [("memory", name) for name in EXTENSIONS] + [(kind, "by id") for kind in sorted(LIBRARIES)],
+    indirect=["store"],
+)
 def test_one_more_modality_leaves_the_rows_that_are_there(store, name):
     before = EXTENSIONS[name]
     after = extend(before, {"audio": AUDIO})
@@ -547,7 +539,7 @@ def test_one_graph_of_equal_lengths_takes_no_further_modality(tmp_path):
         assert index.count() == 80
 
 
-@pytest.mark.parametrize("kind", ["faiss", "qdrant", "pgvector", "duckdb", "chroma"])
+@pytest.mark.parametrize("kind", ["faiss", "qdrant", "pgvector"])
 def test_documents_come_and_go_by_commands(kind, tmp_path):
     store = make_store(kind, tmp_path)
     CALIBRATED.save(tmp_path / "c.safetensors")

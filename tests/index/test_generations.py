@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import refuse, succeed
-from index_services import LIBRARIES, MemoryIndex, make_store
+from index_services import LIBRARIES, MemoryIndex
 from modgap.core.checks import InputError
 from modgap.corrections import Calibrate, Correction, ExpectedWrong
 from modgap.diagnosis import migrate
 from modgap.index import Generations, open_generations, open_index
-from modgap.io import Embeddings
 
 N = 400
 NAMES = ("image", "text")
@@ -191,37 +190,6 @@ def test_every_store_says_what_its_documents_are_called(store):
             assert sorted(index.ids("image")) == sorted(ids)
             assert sorted(index.ids("text")) == sorted(ids[:7])
             assert index.held("text", [ids[3], ids[20]]) == {ids[3]}
-
-
-@pytest.mark.parametrize("store", sorted(LIBRARIES), indirect=True)
-def test_every_store_searches_both_as_the_memory_does(store, tmp_path):
-    fitted = Calibrate().fit(OLD["image"], OLD["text"]).correction_
-    found = fitted, migrate(OLD, NEW, fitted)
-    (tmp_path / "new").mkdir()
-    other = make_store(store.kind, tmp_path / "new")
-    some = np.arange(0, N, 3)
-    for place, correction, rows, kept in (
-        (store, fitted, OLD, np.arange(N)), (other, found[1].new_correction, NEW, some)
-    ):  # fmt: skip
-        with place.open(correction, create=True) as index:
-            index.write_all(
-                {n: Embeddings.from_array(one[kept], ids=kept) for n, one in rows.items()},
-                trust_rows=True,
-            )
-    wanted = both_of(found, some).search(NEW["text"][:8], "text", 6)
-    with (
-        store.open(found[1].correction) as old,
-        other.open(found[1].new_correction) as new,
-    ):
-        hits = Generations(old, new, found[1].background).search(NEW["text"][:8], "text", 6)
-    np.testing.assert_array_equal(hits.ids.astype(int), wanted.ids.astype(int))
-    np.testing.assert_array_equal(hits.sources, wanted.sources)
-    np.testing.assert_allclose(hits.expected_wrong, wanted.expected_wrong, rtol=1e-3)
-
-
-@pytest.fixture
-def store(request, tmp_path):
-    return make_store(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -60,7 +60,6 @@ def files(tmp_path_factory):
     np.save(folder / "labels.npy", GROUPS)
     for name, correction in KEYED.items():
         correction.save(folder / f"{name}.safetensors")
-    KEYED["row"].save(folder / "bare.safetensors", bank=False)
     return folder
 
 
@@ -84,18 +83,8 @@ def test_apply_leaves_a_documents_own_queries_out(files, tmp_path, name):
     np.testing.assert_array_equal(np.load(tmp_path / "queries.npy")[:, -1], np.ones(N))
 
 
-def test_documents_and_a_bank_that_was_removed_are_refused_in_one_sentence(files, tmp_path):
-    pytest.importorskip("faiss", reason="faiss is not installed")
-    image, bare = files / "image.npy", files / "bare.safetensors"
-    for command in (
-        ("apply", bare, image, "--modality", "image", "-o", tmp_path / "out.npy"),
-        ("index", "build", tmp_path / "x.faiss", bare, f"image={image}"),
-    ):
-        said = modgap(*command, ok=False)
-        assert said.returncode == 2
-        assert "The bank of queries was removed" in said.stderr
-        assert said.stderr.count("\n") == 1
-    whole = files / "row.safetensors"
+def test_the_bank_is_not_removed_from_the_file_that_is_read(files, tmp_path):
+    image, whole = files / "image.npy", files / "row.safetensors"
     said = modgap(
         "apply", whole, image, "--modality", "image", "-o", tmp_path / "out.npy", "--without-bank",
         whole, ok=False,

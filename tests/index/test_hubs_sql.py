@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hub_rows import DATA, HUBS, KEYED, N, Y, ranked, stored, three
+from hub_rows import DATA, KEYED, N, Y, ranked, stored, three
 from index_services import (
     new_name,
     postgres_url,
@@ -80,10 +80,11 @@ def test_a_new_column_of_a_table_leaves_a_rows_own_queries_out(name):
 
 
 @pytest.mark.parametrize("mode", ["keep", "mixed"])
-@pytest.mark.parametrize("name", [*DATA, "foreign"])
+@pytest.mark.parametrize("name", [*DATA, "foreign", "of three"])
 def test_sql_stores_and_finds_what_the_correction_gives(name, mode):
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    data = DATA.get(name, DATA["row"])
+    three_kinds = Modalities.of(three(), paired=False)
+    data = three_kinds if name == "of three" else DATA.get(name, DATA["row"])
     bank = Y[::-1] * 1.01 if name == "foreign" else None
     correction = Calibrate(mode, hubs=0.5, neighbours=5).fit(data, bank=bank).correction_
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
@@ -122,24 +123,6 @@ def test_sql_of_a_large_bank_has_few_digits_and_says_what_is_shorter(monkeypatch
     assert pgvector_sql({"text": KEYED["row"]}).startswith("-- This file is 0 MB, most of it")
     with pytest.raises(InputValueError, match="bank of queries was removed"):
         pgvector_sql({"text": KEYED["row"].without_bank()})
-
-
-def test_sql_of_three_modalities_finds_what_exact_search_does():
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    data = Modalities.of(three(), paired=False)
-    correction = HUBS.fit(data).correction_
-    with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        table = make_table(connection, data)
-        psql(pgvector_sql({"text": correction}, table=table))
-        found = connection.execute(
-            "SELECT * FROM search_by_text(%s::vector, 9)", (str(Y[4].tolist()),)
-        ).fetchall()
-        connection.execute(undo_sql({"text": correction}, table=table))
-        connection.execute(f"DROP TABLE {table}")
-    whole = np.vstack([stored(correction, data, name) for name in data.names])
-    _, scores = search(correction.apply(Y[4:5], "text", "query"), whole, 9, "inner_product")
-    np.testing.assert_allclose([score for *_, score in found], scores[0], rtol=1e-4)
-    assert {name for _, name, _ in found} <= set(data.names)
 
 
 @pytest.mark.parametrize("graph", [True, False])

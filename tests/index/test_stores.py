@@ -45,7 +45,7 @@ def build(store, correction, **more):
 @pytest.mark.parametrize(
     ("store", "name"),
     [("memory", name) for name in CORRECTIONS]
-    + [(kind, name) for kind in sorted(LIBRARIES) for name in ("center", "calibrate", "hand-made")],
+    + [(kind, name) for kind in sorted(LIBRARIES) for name in ("center", "hand-made")],
     indirect=["store"],
 )
 def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):
@@ -235,7 +235,7 @@ def test_an_index_of_an_older_format_is_refused_in_words_and_replaced(store):
         ({"ids": np.arange(N, dtype=np.uint64) + 2**63}, "below 2"),
     ],
 )
-@pytest.mark.parametrize("store", ["memory", "pgvector", "lance"], indirect=True)
+@IN_MEMORY
 def test_documents_that_cannot_be_used_are_refused_and_nothing_is_written(
     store, arguments, message
 ):
@@ -452,11 +452,6 @@ def test_vectors_that_the_index_was_not_built_from_are_refused(store):
             evaluate_index(index, {"image": X})
         with pytest.raises(InputValueError, match="but text has 5"):
             evaluate_index(index, {"image": X, "text": Y[:, :5]})
-
-
-def test_an_address_that_means_nothing_is_refused():
-    with pytest.raises(InputValueError, match=r"An index is a file that ends in \.faiss"):
-        open_index("vectors.npy", CORRECTIONS["center"])
 
 
 def test_an_option_the_database_does_not_know_is_refused(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from index_services import (
+    IN_MEMORY,
     check_exact,
     make_store,
     modgap,
@@ -59,7 +60,7 @@ def test_two_vectors_have_graphs_of_their_own(tmp_path, kind):
         check_both(index)
 
 
-@pytest.mark.parametrize("store", ["memory", "pgvector"], indirect=True)
+@IN_MEMORY
 def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
     build(store)
     with store.open(TWO["image"]) as index:
@@ -74,7 +75,7 @@ def test_one_of_the_two_is_enough_to_search_and_both_are_needed_to_add(store):
         assert index.count() == 2 * N + 4
 
 
-@pytest.mark.parametrize("store", ["memory", "pgvector"], indirect=True)
+@IN_MEMORY
 def test_an_index_of_one_vector_takes_the_folder_of_both(store, tmp_path):
     save_corrections(TWO, tmp_path / "correction.safetensors")
     with store.open(TWO["text"], create=True) as index:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import make_files, modgap
-from modgap import gap_distance, retrieval
+from modgap import retrieval
 from modgap.io import (
     Embeddings,
     Modalities,
@@ -155,16 +154,3 @@ def test_the_command_line_says_how_many_rows_match(contradicting, tmp_path):
     )
     plain = modgap("measure", tmp_path / "image.npy", tmp_path / "text.npy", "--json")
     assert ran.json["pairs"]["alignment"] == pytest.approx(plain.json["pairs"]["alignment"])
-
-
-@pytest.mark.filterwarnings("always::modgap.io.PairingWarning")
-def test_the_command_line_warns_of_ids_with_none_in_common(tmp_path):
-    X, Y = make_files(tmp_path, 60)
-    pd.DataFrame({"image_path": [f"{i}.jpg" for i in range(60)], "v": list(X)}).to_parquet(
-        tmp_path / "x.parquet"
-    )
-    pd.DataFrame({"id": range(60), "v": list(Y)}).to_parquet(tmp_path / "y.parquet")
-    ran = modgap("measure", tmp_path / "x.parquet", tmp_path / "y.parquet", "--json")
-    assert ran.status == 0
-    assert ran.err.startswith("modgap: warning: No id of image is an id of text (they start with")
-    assert ran.json["gap_distance"] == pytest.approx(gap_distance(X, Y))

@@ -73,12 +73,6 @@ def test_a_value_goes_through_every_door_as_it_is():
     data = Modalities.of(X, X + 0.3 * rows(40, seed=1))
     assert Modalities.of(data) is data
     assert modgap.measure(data).to_dict() == modgap.measure(data.X, data.Y).to_dict()
-    found, expected = modgap.retrieval(data), modgap.retrieval(data.X, data.Y)
-    assert found.to_dict() == expected.to_dict()
-    fitted = modgap.Calibrate().fit(data).correction_
-    np.testing.assert_array_equal(
-        fitted.x(data.X), modgap.Calibrate().fit(data.X, data.Y).correction_.x(data.X)
-    )
 
 
 @given(labels, labels)

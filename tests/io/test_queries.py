@@ -41,6 +41,7 @@ def test_any_number_of_modalities_come_by_name():
     ("call", "message"),
     [
         (lambda: Modalities.of({"image": X}), "two or more"),
+        (lambda: Modalities.of({"image": X, "text": None}), "text must be"),
         (lambda: Modalities.of({"image": X, "text": Y}, Y), "one mapping; pass no Y"),
         (
             lambda: Modalities.of({"a": X, "b": Y, "c": X}, groups=(range(30), range(30))),

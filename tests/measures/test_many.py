@@ -222,27 +222,3 @@ def test_the_pairing_signal_is_that_of_the_two_that_look_least_like_pairs(data):
     with pytest.raises(ValueError, match="and audio rows look unpaired"):
         check_pairing(mixed_up)
     assert pairing_signal(Modalities.of(rows, paired=False)) is None
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "error", "text"),
-    [
-        ({"image": np.eye(4), "text": np.eye(4), "audio": np.ones((4, 3))}, {}, ValueError,
-         "image and audio must have the same number of columns, got 4 and 3"),
-        ({"image": np.eye(4), "text": np.eye(4), "audio": np.eye(4)},
-         {"groups": {"image": range(4), "text": range(4), "audio": range(3)}}, ValueError,
-         "one label per row of audio: 4 rows, got shape"),
-        ({"image": np.eye(4), "text": np.eye(4), "audio": np.eye(4)},
-         {"groups": (range(4), range(4))}, TypeError, "groups of 3 modalities must be a mapping"),
-        ({"image": np.eye(4)}, {}, ValueError, "two or more modality names"),
-        ({"image": np.eye(4), "text": None, "audio": np.eye(4)}, {}, TypeError, "text must be"),
-        ({"image": np.eye(4), "text": np.eye(4), "audio": np.full((4, 4), np.nan)}, {}, ValueError,
-         "audio has 4 rows with NaN"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_measured(rows, options, error, text):
-    with pytest.raises(error, match=text):
-        measure(rows, **options)
-    if not options:
-        with pytest.raises(error, match=text):
-            gap_matrix(rows)

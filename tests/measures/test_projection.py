@@ -6,7 +6,6 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 import modgap
 from conftest import make_many, make_pairs
-from modgap.core.checks import InputValueError
 
 
 @pytest.mark.parametrize(
@@ -86,9 +85,3 @@ def test_three_modalities_are_placed_together_and_count_the_same(method):
     again = modgap.measures.projection(more, method=method, dims=2)
     np.testing.assert_allclose(again.x, found.x, atol=1e-8)
     assert len(found.to_dict()["sides"]) == 3
-
-
-def test_modalities_of_different_columns_are_not_placed():
-    rows = {"image": np.eye(4), "text": np.eye(4), "audio": np.eye(3)}
-    with pytest.raises(InputValueError, match="image and audio must have the same number"):
-        modgap.measures.projection(rows)

@@ -179,15 +179,3 @@ def test_the_default_ways_of_a_probe_have_no_hubs_and_few_amounts(split) -> None
     assert not [way for way in found.ways if way.startswith("hubs")]
     assert {"Shift", "Center", "Calibrate", "Whiten"} <= set(found.ways)
     assert len(found.points) < 15
-
-
-def test_a_task_with_bad_input_is_refused(split) -> None:
-    train, test, Y = split
-    with pytest.raises(ValueError, match="columns"):
-        linear_probe_task(train, (test[0][:, :3], test[1]), Y)
-    with pytest.raises(ValueError, match="test labels must give one label per row"):
-        linear_probe_task(train, (test[0], test[1][:5]), Y)
-    with pytest.raises(ValueError, match="columns"):
-        linear_probe_task(train, test, Y[:, :4])
-    with pytest.raises(ValueError, match="1 classes that train does not have"):
-        sweep_task(linear_probe_task(train, (test[0], test[1] + 1), Y))

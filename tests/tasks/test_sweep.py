@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import unit
 from modgap.core.results import to_json
 from modgap.corrections import Calibrate, Center, OrthogonalShift, Shift
 from modgap.evaluation.significance import compare
@@ -26,7 +27,7 @@ from modgap.tasks import (
     zero_shot_task,
 )
 from modgap.tasks.sweep import halves_of
-from task_rows import CLASSES, DIM, N, planted, unit
+from task_rows import CLASSES, DIM, N, planted
 
 SHIFT = CorrectionWay("Shift", (-1.0, -0.5, 0.25, 0.5, 1.0, 1.25), Shift(0.5))
 
