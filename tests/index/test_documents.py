@@ -203,7 +203,7 @@ def test_a_thousand_changes_leave_what_a_plain_dictionary_holds(store):
     Walk(store, BY_ID, seed=1).run(1000, every=5)
 
 
-FACTORIES = ["Flat", "SQ8", "PQ3", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ3", "PCA4,Flat",
+FACTORIES = ["Flat", "SQ8", "PQ3x4", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ3x4", "PCA4,Flat",
              "PCA4,IVF4,Flat", "HNSW8,Flat", "HNSW8,SQ8", "PCA4,HNSW8"]  # fmt: skip
 
 
