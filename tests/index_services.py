@@ -46,8 +46,12 @@ def postgres_url() -> str:
     url: str = new_server().get_uri()
     import psycopg
 
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        # No test that shares this server takes it down, so nothing need wait for the disk.
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET synchronous_commit = off")
+        connection.execute("SELECT pg_reload_conf()")
     return url
 
 
