@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -284,6 +285,27 @@ def check_exact(
         assert len(set(found)) == k
         np.testing.assert_allclose(hits.scores[line], exact[best], atol=tolerance, rtol=0)
         np.testing.assert_allclose(exact[found], exact[best], atol=tolerance, rtol=0)
+
+
+# What processes that are killed import before they are forked: it takes a second.
+PRELOADED = ["modgap.index.base", "modgap.corrections.files"]
+
+
+@cache
+def _forks() -> Any:
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    context.set_forkserver_preload([*PRELOADED, *(LIBRARIES[kind] for kind in INSTALLED)])
+    return context
+
+
+def exit_status(code: str, *arguments: str) -> int:
+    """How a process ends that runs the code: minus the signal that killed it."""
+    given = f"import sys\nsys.argv[1:] = {arguments!r}\n{code}"
+    process = _forks().Process(target=exec, args=(given, {}))
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 def modgap(*arguments: Any, ok: bool = True) -> Said:

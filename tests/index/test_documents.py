@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from index_services import IN_MEMORY, LIBRARIES, make_store, modgap, rows
+from index_services import IN_MEMORY, LIBRARIES, exit_status, make_store, modgap, rows
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import (
     Calibrate,
@@ -388,7 +386,7 @@ def test_a_change_that_was_killed_is_finished_by_making_it_again(kind, what, tmp
         f"index.{step} = killed\n{change}"
     )
     places = [store.address, str(tmp_path / "c.safetensors"), str(tmp_path / "rows.npz")]
-    assert subprocess.run([sys.executable, "-c", code, *places], check=False).returncode == -9
+    assert exit_status(code, *places) == -9
     held = {name: dict(enumerate(side[:40])) for name, side in SIDES.items()}
 
     def made(n):

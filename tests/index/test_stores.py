@@ -17,6 +17,7 @@ from index_services import (
     LIBRARIES,
     check_exact,
     corrections,
+    exit_status,
     make_store,
     rows,
 )
@@ -353,7 +354,7 @@ def test_a_build_killed_at_any_step_is_built_again(tmp_path, kind, step):
         "    index.write(np.load(sys.argv[3])['text'], 'text', range(80), upsert=True)"
     )
     places = [store.address, str(tmp_path / "c.safetensors"), str(tmp_path / "rows.npz")]
-    assert subprocess.run([sys.executable, "-c", code, *places], check=False).returncode == -9
+    assert exit_status(code, *places) == -9
     for replace in (False, True):
         again = make_store(kind, shutil.copytree(tmp_path / "killed", tmp_path / f"{replace}"))
         build(again, correction, replace=replace)
