@@ -13,10 +13,9 @@ from modgap.cli.progress import steps
 from modgap.cli.show import out, print_json, print_table, say
 from modgap.core.results import document
 from modgap.reproduce import Entry, EntryReport, Setting, reproduce
-from modgap.reproduce.listing import LISTING, list_document, list_line, list_rows
 from modgap.reproduce.model_data import open_model_data, own_rows_of
 from modgap.reproduce.page import write_pages
-from modgap.reproduce.record import Recorded
+from modgap.reproduce.record import LISTING, Recorded, list_document, list_line, list_rows
 from modgap.reproduce.run import KIND, files_of
 from modgap.reproduce.setting import OwnRows
 from modgap.reproduce.wording import (

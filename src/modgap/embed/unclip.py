@@ -77,13 +77,10 @@ class UnCLIP:
         say = progress or silent
         for done, row in enumerate(rows):
             say("decoding", done, len(rows))
-            yield self._one(row, seed)
+            given = self._torch.as_tensor(row[None].astype(np.float32))
+            found = self._pipeline(
+                **{self._takes: given.to(self.device, self._dtype)},
+                generator=self._torch.Generator(self.device).manual_seed(seed),
+            )
+            yield found.images[0]
         say("decoding", len(rows), len(rows))
-
-    def _one(self, row: np.ndarray, seed: int) -> Any:
-        given = self._torch.as_tensor(row[None].astype(np.float32))
-        found = self._pipeline(
-            **{self._takes: given.to(self.device, self._dtype)},
-            generator=self._torch.Generator(self.device).manual_seed(seed),
-        )
-        return found.images[0]

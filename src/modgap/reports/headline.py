@@ -72,12 +72,9 @@ class Words:
         one_way = len(queries) == 1 and len(others) == 1
         self.queries = f"{spoken(queries)} queries"
         self.own = plural(queries[0]) if len(queries) == 1 else "results of their own modality"
-        self.right = f"the right {_singular(others[0])}" if one_way else "the right result"
+        singular = plural(others[0]).removesuffix("s") if one_way else "result"
+        self.right = f"the right {singular}"
         self.every = spoken(map(plural, names))
-
-
-def _singular(name: str) -> str:
-    return plural(name).removesuffix("s")
 
 
 def shares_words(words: Words, own_share: float, excess: float) -> str:

@@ -165,11 +165,8 @@ def finding_of(checks: Sequence[Check]) -> Finding:
 def by_reading(checks: Sequence[Check]) -> dict[str, Finding]:
     """The finding in each reading of the paper; under the empty name where there is but one."""
     readings = dict.fromkeys(each.reading for each in checks if each.reading) or {"": None}
-    return {one: _of_all([c for c in checks if c.reading in ("", one)]) for one in readings}
-
-
-def _of_all(checks: Sequence[Check]) -> Finding:
-    return _first({each.finding for each in checks} or {"holds"})
+    found = {one: {c.finding for c in checks if c.reading in ("", one)} for one in readings}
+    return {one: _first(findings or {"holds"}) for one, findings in found.items()}
 
 
 def _first(findings: set[Finding]) -> Finding:

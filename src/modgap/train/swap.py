@@ -90,7 +90,9 @@ class Swap(Described):
         if not (self.training and self.active(step)):
             return X, Y
         generator = torch.Generator(device=X.device)
-        generator.manual_seed(_stream(self.seed, step))
+        # A stream apart from the one that says whether the step swaps.
+        high, low = np.random.SeedSequence((self.seed, step, 1)).generate_state(2)
+        generator.manual_seed((int(high) << 31) ^ int(low))
         # The whole batch is drawn and these rows taken, so that where a row lies decides its draw.
         columns = 1 if self.whole_rows else X.shape[1]
         draws = torch.rand(total, columns, generator=generator, device=X.device)
@@ -124,12 +126,6 @@ class FeatureSwap(HardSwap):
     """Exchanges whole rows X[i] and Y[i] with probability ½ (hard swap of features)."""
 
     kind, whole_rows = "feature", True
-
-
-def _stream(seed: int, step: int) -> int:
-    """The seed of a step's draws; a stream apart from the one that says whether it swaps."""
-    high, low = np.random.SeedSequence((seed, step, 1)).generate_state(2)
-    return (int(high) << 31) ^ int(low)
 
 
 KINDS: dict[str, type[Swap]] = {made.kind: made for made in (HardSwap, SoftSwap, FeatureSwap)}

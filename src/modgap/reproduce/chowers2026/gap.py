@@ -30,6 +30,8 @@ from modgap.reproduce.statistics import LEVEL, Interval, mean_interval
 
 # "Nearly 0" for a cosine: an angle above 84°.
 NEARLY = 0.1
+# Drawn evenly, to say what the cosine to one direction is by chance.
+DIRECTIONS = 500
 # Of the whole gap; the finer, the nearer to where the texts are.
 MOVED = (-1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
@@ -198,7 +200,8 @@ def fig13(setting: Setting) -> Outcome:
             centred = rows - rows.mean(axis=0)
             centred /= np.linalg.norm(centred, axis=1, keepdims=True)
             cosines = mean_interval(np.abs(centred @ (gap / np.linalg.norm(gap))))
-            chance = _of_random_directions(centred, setting.seed)
+            drawn = np.random.default_rng(setting.seed).normal(size=(centred.shape[1], DIRECTIONS))
+            chance = float(np.abs(centred @ (drawn / np.linalg.norm(drawn, axis=0))).mean())
             cosine_matrix = centred[:1000] @ centred[:1000].T
             name = f"{each.name} {side}"
             measured |= {
@@ -221,9 +224,3 @@ def fig13(setting: Setting) -> Outcome:
             "counts": {"images": histograms.x.counts, "texts": histograms.y.counts},
         }
     return Outcome(measured, checks, data, on(found))
-
-
-def _of_random_directions(centred: np.ndarray, seed: int, draws: int = 500) -> float:
-    """Mean absolute cosine of unit rows to directions drawn evenly."""
-    directions = np.random.default_rng(seed).normal(size=(centred.shape[1], draws))
-    return float(np.abs(centred @ (directions / np.linalg.norm(directions, axis=0))).mean())

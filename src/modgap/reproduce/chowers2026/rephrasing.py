@@ -27,12 +27,18 @@ from modgap.reproduce.entry import Number, Outcome
 from modgap.reproduce.setting import NotAtHand, Setting
 from modgap.reproduce.sources import DIGITS
 from modgap.reproduce.statistics import Interval, mean_interval, share_along
+from modgap.tasks import rephrased_choice, rephrased_choice_task
 from modgap.tasks.questions import near_and_toward, own_directions
 
 # The class of an image and its rivals.
 CHOICES = 4
 # Groups of texts that are left out in turn.
 PARTS = 20
+NAME = "A-OKVQA"
+# Wrong answers that a question draws from, of the bank of all answers: the paper draws each of its
+# 500 times anew, which is more texts than can be embedded in minutes.
+WRONG, WRONG_IN_FULL = 12, 200
+DRAWS, DRAWS_IN_FULL = 50, 500
 
 
 @PAPER.run("fig10")
@@ -171,6 +177,44 @@ def _all_classes(
     ]
     lines = {f"{of}, {words}": each.mean(axis=1) for of, each in hits.items()}
     return measured, checks, lines
+
+
+@PAPER.run_on_model("fig10")
+def fig10_of_model(setting: Setting) -> Outcome:
+    """Questions whose answers are said in other words, where A-OKVQA was given; else classes."""
+    model = setting.model
+    assert model is not None
+    if model.questions is None:
+        if setting.rows is None or setting.rows.labels is None:
+            raise NotAtHand(PAPER.entries["chowers2026/fig10"].how)
+        return fig10(setting)
+    wrong, draws = (WRONG_IN_FULL, DRAWS_IN_FULL) if setting.full else (WRONG, DRAWS)
+    inputs = model.inputs(model.questions, rephrase=True, wrong_answers=wrong, seed=setting.seed)
+    task = rephrased_choice_task(**inputs, draws=draws, seed=setting.seed)
+    found = rephrased_choice(task, amounts=AMOUNTS, progress=setting.steps("questions"))
+    gain = found.gain(seed=setting.seed)
+    as_it_is, closed = (int(np.argmin(np.abs(found.amounts - a))) for a in (0.0, 1.0))
+    measured: dict[str, Number] = {
+        "questions": found.n,
+        "share of the gap closed": found.closed,
+        "clean accuracy": float(found.clean[as_it_is]),
+        "clean accuracy changed by closing": float(np.ptp(found.clean)),
+        "accuracy under rephrasing as trained": float(found.rephrased[as_it_is]),
+        "accuracy under rephrasing when closed": float(found.rephrased[closed]),
+        "p-value of that change": gain.p_value,
+    }
+    cost = float(found.clean[as_it_is] - found.rephrased[as_it_is])
+    checks: list[Check] = [
+        PAPER.check("questions_clean_same", np.ptp(found.clean) == 0, name=NAME),
+        *resting_on(
+            PAPER.above("wording_costs", cost, name=NAME, choices="the answers"),
+            [PAPER.above("questions_rise", gain.difference, name=NAME)],
+        ),
+    ]
+    lines = {"clean": found.clean, "rephrased": found.rephrased}
+    return Outcome(
+        measured, checks, {"amounts": AMOUNTS, "tasks": {NAME: {"four": lines}}, "every": {}}
+    )
 
 
 @PAPER.run("fig15")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,8 @@ ROW_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 # The gap of 512 random pairs, as Yaras et al. measure it, and that of all held-out rows.
 GAP, WHOLE_GAP = "pairs_gap_distance", "gap_distance"
+
+Run = Mapping[str, Any]
 
 
 def rows_swapped(share: float) -> str:
@@ -51,12 +53,12 @@ class Spread:
 class Runs:
     """Every run of a results file, by recipe."""
 
-    runs: Mapping[str, Sequence[Mapping[str, Any]]]
+    runs: Mapping[str, Sequence[Run]]
 
     def __contains__(self, recipe: object) -> bool:
         return recipe in self.runs
 
-    def of(self, recipe: str) -> Sequence[Mapping[str, Any]]:
+    def of(self, recipe: str) -> Sequence[Run]:
         """The runs of a recipe, one per seed."""
         found = self.runs.get(recipe, ())
         if not found:
@@ -72,23 +74,21 @@ class Runs:
 
     def difference(self, recipe: str, name: str, reference: str) -> Interval:
         """How much a metric differs from that of another recipe, seed by seed."""
-        here, there = (
-            {run["seed"]: run["metrics"][name] for run in self.of(each)}
-            for each in (recipe, reference)
-        )
-        seeds = sorted(here.keys() & there.keys())
-        if not seeds:
-            raise InputValueError(f"{recipe!r} and {reference!r} have no seed in common.")
-        return mean_interval([here[seed] - there[seed] for seed in seeds])
+        pairs = self.paired(lambda run: run["metrics"][name], recipe, reference)
+        return mean_interval([here - there for here, there in pairs])
 
     def share_warmer(self, recipe: str, reference: str) -> Interval:
         """For which share of the training a recipe is warmer than another, seed by seed."""
-        here, there = (
-            {run["seed"]: np.array(run["course"]["temperature"]) for run in self.of(each)}
-            for each in (recipe, reference)
-        )
-        seeds = sorted(here.keys() & there.keys())
-        return mean_interval([float(np.mean(here[seed] > there[seed])) for seed in seeds])
+        courses = self.paired(lambda run: np.array(run["course"]["temperature"]), recipe, reference)
+        return mean_interval([float(np.mean(here > there)) for here, there in courses])
+
+    def paired(self, value: Callable[[Run], Any], *recipes: str) -> list[tuple[Any, ...]]:
+        """A value of each recipe's run, seed by seed, of the seeds that all of them have."""
+        found = [{run["seed"]: value(run) for run in self.of(each)} for each in recipes]
+        seeds = sorted(set.intersection(*map(set, found)))
+        if not seeds:
+            raise InputValueError(f"{' and '.join(map(repr, recipes))} have no seed in common.")
+        return [tuple(values[seed] for values in found) for seed in seeds]
 
     def values(self, recipe: str, name: str) -> list[float]:
         """A metric at the end of training, seed by seed."""
@@ -164,6 +164,7 @@ def concepts(folder: Path, data: Path) -> dict[str, Any] | None:
     Words are those of the held-out captions, without function words; a photo has those of its five.
     """
     import pyarrow.parquet as pq
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     from modgap.io import open_pair
 
@@ -171,6 +172,11 @@ def concepts(folder: Path, data: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
     table = pq.read_table(data, columns=["captions"], filters=[("split", "==", "test")])
+
+    def content_words(caption: str) -> list[str]:
+        words = re.findall("[a-z]{3,}", caption.lower())
+        return [word for word in words if word not in ENGLISH_STOP_WORDS]
+
     words = [[content_words(said) for said in of] for of in table["captions"].to_pylist()]
     pair = open_pair(file)
     sides = {
@@ -182,12 +188,3 @@ def concepts(folder: Path, data: Path) -> dict[str, Any] | None:
         for side, (rows, own) in sides.items()
     }
     return {"recipe": CONCEPTS, **found}
-
-
-def content_words(caption: str) -> list[str]:
-    """The words of a caption that are no function words, in lower case."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return [
-        word for word in re.findall("[a-z]{3,}", caption.lower()) if word not in ENGLISH_STOP_WORDS
-    ]

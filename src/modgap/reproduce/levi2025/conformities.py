@@ -1,27 +1,34 @@
-"""Semantic blur (fig. 7), and conformity estimated and compared (figs 9 and 10)."""
+"""Semantic blur (fig. 7), and conformity estimated and compared (figs 9, 10 and 13)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from modgap.measures import blur, conformity, conformity_difference, estimated_conformity
 from modgap.measures.conformity import EstimatedConformity
-from modgap.reproduce.checks import Check
 from modgap.reproduce.drawing import bin_counts, limits, some
-from modgap.reproduce.entry import Number, Outcome
+from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.levi2025 import PAPER
 from modgap.reproduce.levi2025.resampled import all_and_drawn, drawn_rows
 from modgap.reproduce.levi2025.row_sets import RAW_TEXTS, RowSet, joined, of_each, row_sets
-from modgap.reproduce.setting import Setting
+from modgap.reproduce.setting import NotAtHand, Setting
+from modgap.reproduce.sources import pairs
 from modgap.reproduce.statistics import Interval, around, rank_correlation
 from modgap.simulate.blur import SHIFTED, blur_contrast, make_shifted_sphere, shell_conformity
+from modgap.tasks import conformity_test
+from modgap.tasks.conformity import ConformityTest
 
 # The printed 0.9998, or what rounds to more.
 PRINTED_PEARSON = 0.99975
 # Two samples of one distribution are apart by more than this over √(n/2) in 1 % of all cases.
 KOLMOGOROV = 1.628
+# What makes images and captions, as the paper calls it.
+GLIDE, UNCLIP, CLIPCAP, REWARD = "Glide", "unCLIP", "ClipCap", "Caption Reward"
+_REAL = {"image": "real images", "text": "people's captions"}
 
 
 @PAPER.run("fig7")
@@ -215,3 +222,73 @@ def _pairs(rows: RowSet) -> Outcome:
             PAPER.above("distributions_apart", apart, KOLMOGOROV * (2 / n) ** 0.5, name=rows.name),
         ],
     )
+
+
+@PAPER.run_on_model("fig13")
+def fig13(setting: Setting) -> Outcome:
+    """How common generated items are among real ones, and against each other."""
+    model = setting.model
+    assert model is not None
+    if not model.generated:
+        raise NotAtHand(PAPER.entries["levi2025/fig13"].how)
+    (real_pairs,) = pairs(setting)
+    real = {"image": real_pairs.X, "text": real_pairs.Y}
+    # By the paper's spelling, where it has the generator.
+    known = {name.lower().replace(" ", ""): name for name in (GLIDE, UNCLIP, CLIPCAP, REWARD)}
+    made = {
+        known.get(re.sub("[ _-]", "", name.lower()), name): items
+        for name, items in model.generated.items()
+    }
+    rows = {name: model.rows(items)[0] for name, items in made.items()}
+    kinds: dict[str, str] = {name: items.kind for name, items in made.items()}
+    found: dict[str, ConformityTest] = {}
+    for name, kind in kinds.items():
+        if kind not in real:
+            raise NotAtHand(f"{name} must be images or captions, got {kind}.")
+        found[name] = conformity_test(rows[name], real[kind], seed=setting.seed)
+    measured: dict[str, Number] = {}
+    for name, test in found.items():
+        measured |= {
+            f"mean conformity, {name}": test.generated.value,
+            f"mean conformity, {_REAL[kinds[name]]}": test.real.value,
+            f"more common than real, {name}": test.difference.value,
+            f"p of that, {name}": test.p_value,
+        }
+    return Outcome(measured, _checks(found, rows, real, setting.seed), _drawn(found, kinds))
+
+
+def _checks(
+    found: dict[str, ConformityTest],
+    rows: dict[str, np.ndarray],
+    real: dict[str, Any],
+    seed: int,
+) -> list[Check]:
+    """What the claim says of those generators of it that were given."""
+    checks = [
+        PAPER.above("generated_more_common", found[name].difference, name=name)
+        for name in (GLIDE, UNCLIP)
+        if name in found
+    ]
+    if REWARD in found:
+        checks.append(
+            PAPER.below("generated_captions_rarer", found[REWARD].difference, reward=REWARD)
+        )
+    for first, second, kind in ((GLIDE, UNCLIP, "image"), (CLIPCAP, REWARD, "text")):
+        if first in found and second in found:
+            test = conformity_test(rows[first], rows[second], real[kind], seed=seed)
+            checks.append(
+                PAPER.above("one_more_common", test.difference, first=first, second=second)
+            )
+    return checks
+
+
+def _drawn(found: dict[str, ConformityTest], kinds: dict[str, str]) -> dict[str, Any]:
+    """The conformities of each, and of what is real, as histograms for images and for captions."""
+    panels = {}
+    for kind, title in (("image", "images"), ("text", "captions")):
+        own = [name for name in found if kinds[name] == kind]
+        values = {name: found[name].generated_values for name in own}
+        if own:
+            values["real"] = found[own[0]].real_values
+            panels[title] = bin_counts(values)
+    return {"panels": panels}

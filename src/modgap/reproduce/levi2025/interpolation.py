@@ -11,7 +11,6 @@ import numpy as np
 from modgap.measures import conformity, vslerp
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.levi2025 import PAPER
-from modgap.reproduce.levi2025.pictures import pictures
 from modgap.reproduce.levi2025.resampled import share_interval
 from modgap.reproduce.levi2025.row_sets import (
     RowSet,
@@ -20,6 +19,7 @@ from modgap.reproduce.levi2025.row_sets import (
     of_each,
     row_sets,
 )
+from modgap.reproduce.levi2025.scans import pictures
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import mean_interval
 from modgap.search import search

@@ -108,7 +108,7 @@ def _curves(alphas: np.ndarray, found: dict[str, np.ndarray]) -> Curves:
         for reading, (anew, by_side) in READINGS.items():
             told = {side: hits[side if by_side else "x"] for side in "xy"}
             if not anew:
-                told = {side: hit[_place(0, alphas)] + 0 * hit for side, hit in told.items()}
+                told = {side: hit[_at(0, alphas)] + 0 * hit for side, hit in told.items()}
             matched[reading], mismatched[reading] = (
                 mean(sum(losses[side] * hit[side] for side in "xy")) / mean(hit["x"] + hit["y"])
                 for hit in (told, {side: 1 - hit for side, hit in told.items()})
@@ -190,7 +190,7 @@ def _where_trained(
     least: Mapping[str, float] = MappingProxyType({}),
 ) -> Outcome:
     """Whether curves are least near where training left the rows, and larger at the origin."""
-    best, zero, origin = _best(curves, found.alphas), _at(0, found), _at(1, found)
+    best, zero, origin = _best(curves, found.alphas), _at(0, found.alphas), _at(1, found.alphas)
     left = curves[:, origin] - curves[:, zero]
     nearest = between(abs(best[0]), np.abs(best[1:]))
     return Outcome(
@@ -208,7 +208,7 @@ def _where_trained(
 
 
 def _good_match(name: str, found: Curves) -> Outcome:
-    here = found.divergence[:, _at(0, found)]
+    here = found.divergence[:, _at(0, found.alphas)]
     return Outcome(
         {},
         [
@@ -280,7 +280,7 @@ def _drawn(found: Curves) -> dict[str, object]:
 
     Alignment and uniformity are tens apart: only what they gain or lose can be drawn.
     """
-    zero = _at(0, found)
+    zero = _at(0, found.alphas)
     changes = {
         name: curve[0] - curve[0, zero]
         for name, curve in (
@@ -310,10 +310,6 @@ def _best(curves: np.ndarray, alphas: np.ndarray) -> np.ndarray:
     return alphas[np.argmin(curves, axis=1)]
 
 
-def _at(alpha: float, found: Curves) -> int:
+def _at(alpha: float, alphas: np.ndarray) -> int:
     """The place of an α."""
-    return _place(alpha, found.alphas)
-
-
-def _place(alpha: float, alphas: np.ndarray) -> int:
     return int(np.argmin(np.abs(alphas - alpha)))

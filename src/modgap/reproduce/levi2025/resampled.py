@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,11 +81,6 @@ class Binned:
         ]
         return cls(sides[0].astype(np.int64), sides[1].astype(np.int64), bins)
 
-    def pairs(self, wx: np.ndarray, wy: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Counts of both sides, column by column."""
-        for x, y in zip(self.x, self.y, strict=True):
-            yield _counts(x, wx, self.bins), _counts(y, wy, self.bins)
-
 
 def divergences(binned: Binned, wx: np.ndarray, wy: np.ndarray) -> np.ndarray:
     """KL(x‖y) of every column for every draw of the rows (draws, columns).
@@ -94,12 +89,12 @@ def divergences(binned: Binned, wx: np.ndarray, wy: np.ndarray) -> np.ndarray:
     ``modgap.measures``, which adds it to counts of rows.
     """
     found = []
-    for px, py in binned.pairs(wx * wx.shape[1], wy * wy.shape[1]):
-        p, q = (counts + BIN_FLOOR for counts in (px, py))
+    for places in zip(binned.x, binned.y, strict=True):
+        counts = (
+            (weights * weights.shape[1]) @ (bins[:, None] == np.arange(binned.bins)).astype(float)
+            for bins, weights in zip(places, (wx, wy), strict=True)
+        )
+        p, q = (each + BIN_FLOOR for each in counts)
         p, q = p / p.sum(axis=1, keepdims=True), q / q.sum(axis=1, keepdims=True)
         found.append(np.sum(p * np.log(p / q), axis=1))
     return np.stack(found, axis=1)
-
-
-def _counts(places: np.ndarray, weights: np.ndarray, bins: int) -> np.ndarray:
-    return weights @ (places[:, None] == np.arange(bins)).astype(float)

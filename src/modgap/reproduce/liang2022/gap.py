@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from modgap.reproduce.entry import Check, Evidence, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.row_statistics import gap_over_radius, on_words, row_interval
 from modgap.reproduce.setting import YOUR_ROWS, Setting
-from modgap.reproduce.sources import Pairs, judged, pairs, systems
+from modgap.reproduce.sources import judged, pairs, systems
 
 # What the first modality of a system is, where it is no image.
 _FIRST = {"VideoCLIP": "video", "CLASP": "protein"}
@@ -39,12 +38,18 @@ def _systems(setting: Setting, method: ProjectionMethod, evidence: Evidence) -> 
     """How far apart the modalities of each file are, in its space and in the plane."""
     authors = systems(setting)
     sources = authors or judged(pairs(setting))
-    labelled = list(_unit_rows(setting, sources))
+    labelled = [
+        (each.name if "random" in each.name else f"{each.name}, trained", each.X, each.Y)
+        for each in sources
+    ]
+    if (model := setting.model) is not None and (rows := model.random_pairs(setting.seed)):
+        labelled.append((f"{YOUR_ROWS}, random weights", *rows))
     measured: dict[str, Number] = {"systems": sum("random" not in each.name for each in sources)}
     checks: list[Check] = []
     panels: list[dict[str, Any]] = []
-    for k, (label, X, Y) in enumerate(labelled):
+    for k, (label, *both) in enumerate(labelled):
         setting.say(label, k, len(labelled))
+        X, Y = map(unit, both)
         some = slice(None if setting.full or method != "umap" else _PAIRS_BY_UMAP)
         shown = projection(X[some], Y[some], method, seed=setting.seed)
         apart = linear_separability(X, Y, seed=setting.seed).all_features
@@ -67,17 +72,6 @@ def _systems(setting: Setting, method: ProjectionMethod, evidence: Evidence) -> 
     if authors:
         return Outcome(measured, checks, data, evidence=evidence)
     return Outcome(measured, checks, data, on=on_words(sources[0], ""), evidence="other data")
-
-
-def _unit_rows(
-    setting: Setting, sources: Sequence[Pairs]
-) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Rows by the name of their system, and whether it was trained."""
-    for each in sources:
-        trained = "" if "random" in each.name else ", trained"
-        yield f"{each.name}{trained}", unit(each.X), unit(each.Y)
-    if (model := setting.model) is not None and (rows := model.random_pairs(setting.seed)):
-        yield f"{YOUR_ROWS}, random weights", unit(rows[0]), unit(rows[1])
 
 
 def _own_neighbours(x: np.ndarray, y: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -51,26 +51,14 @@ _POINTS = 40
 
 @PAPER.run("fig5")
 def fig5(setting: Setting) -> Outcome:
-    """Noise through three kinds of network, 25 times."""
-    return _three_networks(setting, "noise", _neighbour_map(setting))
-
-
-@PAPER.run_on_model("fig5")
-def fig5_of_model(setting: Setting) -> Outcome:
-    """Noise through both towers of your model, with 25 random weights."""
-    return _two_towers(setting, _neighbour_map(setting), noise=True)
-
-
-@PAPER.run_on_model("fig7")
-def fig7_of_model(setting: Setting) -> Outcome:
-    """Your data through both towers of your model, with 25 random weights."""
-    return _two_towers(setting, "pca")
+    """Noise through three kinds of network, or both towers of your model, 25 times."""
+    return _cones(setting, "noise", _neighbour_map(setting))
 
 
 @PAPER.run("fig7")
 def fig7(setting: Setting) -> Outcome:
-    """Digits and captions through three kinds of network, 25 times."""
-    return _three_networks(setting, "digits", "pca")
+    """Digits and captions through three kinds of network, or your data through your towers."""
+    return _cones(setting, "digits", "pca")
 
 
 @PAPER.run("fig13")
@@ -112,42 +100,12 @@ def fig13(setting: Setting) -> Outcome:
 
 @PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
-    """Two towers on paired digits and captions, with and without their normalisation."""
-    initialisations, n = (5, 200) if setting.full else (2, 100)
-
-    def towers(normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-        images, texts = (
-            initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
-            for kind in _PAIRED
-        )
-        return list(zip(images, texts, strict=True))
-
-    return _gaps_without_normalisation(setting, towers)
-
-
-@PAPER.run_on_model("fig15")
-def fig15_of_model(setting: Setting) -> Outcome:
-    """Both towers of your model with random weights, with and without their normalisation."""
-    initialisations, n = (5, 200) if setting.full else (2, 100)
-    model = setting.model
-    assert model is not None
-    seeds = range(initialisations * setting.seed, initialisations * (setting.seed + 1))
-
-    def towers(normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-        return model.initialised(seeds, n, normalisation=normalisation, progress=setting.say)
-
-    return _gaps_without_normalisation(setting, towers)
-
-
-def _gaps_without_normalisation(
-    setting: Setting, towers: Callable[[bool], list[tuple[np.ndarray, np.ndarray]]]
-) -> Outcome:
-    """The gap of pairs by random towers, with and without normalisation."""
+    """The gap of pairs by two random towers, or your model's, with and without normalisation."""
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     panels: list[dict[str, Any]] = []
     for normalisation, label in ((True, "with normalisation"), (False, "without")):
-        pairs = [(unit(X), unit(Y)) for X, Y in towers(normalisation)]
+        pairs = [(unit(X), unit(Y)) for X, Y in _random_towers(setting, normalisation)]
         rng = np.random.default_rng([setting.seed, 1])
         mixed = [sides_at_random(*both, rng) for both in pairs]
         gaps, by_chance = ([gap_distance(*both) for both in of] for of in (pairs, mixed))
@@ -171,6 +129,19 @@ def _gaps_without_normalisation(
         shown = projection(*pairs[0], "pca")
         panels.append({"title": f"{label} (PCA)", "x": shown.x, "y": shown.y})
     return Outcome(measured, checks, {"panels": panels})
+
+
+def _random_towers(setting: Setting, normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs by each initialisation: your data by your model, or digits by small transformers."""
+    initialisations, n = (5, 200) if setting.full else (2, 100)
+    if (model := setting.model) is not None:
+        seeds = range(initialisations * setting.seed, initialisations * (setting.seed + 1))
+        return model.initialised(seeds, n, normalisation=normalisation, progress=setting.say)
+    images, texts = (
+        initialised_rows(setting, kind, "digits", initialisations, n, normalisation)
+        for kind in _PAIRED
+    )
+    return list(zip(images, texts, strict=True))
 
 
 def initialised_rows(
@@ -271,32 +242,9 @@ def _panels(rows: Mapping[str, list[np.ndarray]], method: str, seed: int) -> dic
     return {"method": method, "shown_by": method.upper(), "panels": panels}
 
 
-def _three_networks(setting: Setting, data: ConeData, method: str) -> Outcome:
-    """The cones of all initialisations of each network, on the same inputs."""
-    n_inputs = 200 if setting.full else 40
-    rows = {
-        label: initialised_rows(setting, kind, data, INITIALISATIONS, n_inputs)
-        for kind, label in NETWORKS
-    }
-    return _cones(setting, rows, method)
-
-
-def _two_towers(setting: Setting, method: str, *, noise: bool = False) -> Outcome:
-    """The same for the towers of your model."""
-    model = setting.model
-    assert model is not None
-    seeds = range(INITIALISATIONS * setting.seed, INITIALISATIONS * (setting.seed + 1))
-    n_inputs = 200 if setting.full else 40
-    found = model.initialised(seeds, n_inputs, noise=noise, progress=setting.say)
-    return _cones(
-        setting,
-        {"image tower": [X for X, _ in found], "text tower": [Y for _, Y in found]},
-        method,
-    )
-
-
-def _cones(setting: Setting, rows: Mapping[str, list[np.ndarray]], method: str) -> Outcome:
-    """What the cones of several initialisations of each network are like."""
+def _cones(setting: Setting, data: ConeData, method: str) -> Outcome:
+    """What the cones of several initialisations of each network are like, on the same inputs."""
+    rows = _initialised(setting, data)
     measured: dict[str, Number] = {"initialisations": INITIALISATIONS}
     checks: list[Check] = []
     for label, groups in rows.items():
@@ -304,3 +252,16 @@ def _cones(setting: Setting, rows: Mapping[str, list[np.ndarray]], method: str) 
         measured |= _unseen_values(groups, label, setting.seed)
         checks += cone_checks(groups, label, setting.seed)
     return Outcome(measured, checks, _panels(rows, method, setting.seed))
+
+
+def _initialised(setting: Setting, data: ConeData) -> dict[str, list[np.ndarray]]:
+    """Rows of every initialisation by network: both towers of your model, or the figures' three."""
+    n_inputs = 200 if setting.full else 40
+    if (model := setting.model) is None:
+        return {
+            label: initialised_rows(setting, kind, data, INITIALISATIONS, n_inputs)
+            for kind, label in NETWORKS
+        }
+    seeds = range(INITIALISATIONS * setting.seed, INITIALISATIONS * (setting.seed + 1))
+    found = model.initialised(seeds, n_inputs, noise=data == "noise", progress=setting.say)
+    return {"image tower": [X for X, _ in found], "text tower": [Y for _, Y in found]}

@@ -58,10 +58,12 @@ def fig8(setting: Setting) -> Outcome:
 
 def _share_taken(runs: Runs, recipe: str) -> Interval:
     """Which share of the gap before is gone after fine-tuning, seed by seed."""
-    before = {run["seed"]: run["metrics"][WHOLE_GAP] for run in runs.of(BEFORE_FINE_TUNING)}
-    return mean_interval(
-        [1 - run["metrics"][WHOLE_GAP] / before[run["seed"]] for run in runs.of(recipe)]
-    )
+    gaps = runs.paired(_gap, BEFORE_FINE_TUNING, recipe)
+    return mean_interval([1 - after / before for before, after in gaps])
+
+
+def _gap(run: Mapping[str, Any]) -> float:
+    return float(run["metrics"][WHOLE_GAP])
 
 
 @PAPER.run("section4-4")
@@ -87,20 +89,16 @@ def section44(setting: Setting) -> Outcome:
             }
         over = spreads["amended, last"].mean / spreads["ordinary, last"].mean
         measured[f"amended over ordinary, trained{suffix}"] = over
-        checks += _start_checks(runs, words, *names)
+        ordinary, amended = names
+        grown = [_gap(run) - run["course"]["gap"][0] for run in runs.of(amended)]
+        less = runs.difference(ordinary, WHOLE_GAP, amended)
+        # The gap comes back from a start without one, but not all of it; seed by seed.
+        checks += [
+            PAPER.above("amended_gap_widens", mean_interval(grown), words=words),
+            PAPER.above("amended_stays_below", less, words=words),
+        ]
         groups.append(_group(words, spreads))
     return Outcome(measured, checks, {"groups": groups})
-
-
-def _start_checks(runs: Runs, words: str, ordinary: str, amended: str) -> list[Check]:
-    """That the gap comes back from a start without one, but not all of it; seed by seed."""
-    grown = [run["metrics"][WHOLE_GAP] - run["course"]["gap"][0] for run in runs.of(amended)]
-    return [
-        PAPER.above("amended_gap_widens", mean_interval(grown), words=words),
-        PAPER.above(
-            "amended_stays_below", runs.difference(ordinary, WHOLE_GAP, amended), words=words
-        ),
-    ]
 
 
 @PAPER.run("fig16")
@@ -115,7 +113,7 @@ def fig16(setting: Setting) -> Outcome:
     sizes = [(name, of["n_images"], of["n_texts"]) for name, of in first.items()]
     found = {name: runs.metric(recipe, WHOLE_GAP) for name, recipe in recipes.items()}
     printed = PAPER.declared["fig16"]["published"].values()
-    ratio = _largest_over_smallest(runs, list(recipes.values()))
+    ratio = mean_interval([max(of) / min(of) for of in runs.paired(_gap, *recipes.values())])
     gaps = {name: mean_interval(runs.values(r, WHOLE_GAP)) for name, r in recipes.items()}
     checks = [
         *(
@@ -140,14 +138,6 @@ def _share_from_scratch(runs: Runs) -> float:
     (counted,) = runs.of(WEIGHTS)
     made = counted["projections by dimension"].values()
     return max(n / (n + counted["pretrained"]) for n in made)
-
-
-def _largest_over_smallest(runs: Runs, recipes: list[str]) -> Interval:
-    """The ratio of the gaps of several recipes, over the seeds that all of them have."""
-    by_seed = [{run["seed"]: run["metrics"][WHOLE_GAP] for run in runs.of(r)} for r in recipes]
-    seeds = sorted(set.intersection(*(set(found) for found in by_seed)))
-    gaps = [[found[seed] for found in by_seed] for seed in seeds]
-    return mean_interval([max(of) / min(of) for of in gaps])
 
 
 def _values(found: Mapping[str, Spread]) -> dict[str, Number]:

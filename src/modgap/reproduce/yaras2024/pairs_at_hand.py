@@ -64,8 +64,17 @@ def fig1(setting: Setting) -> Outcome:
     if setting.rows is not None:
         note = "Part (b), a gap that was made small, is about training and left out."
         return Outcome(measured, checks, data, note=note)
-    _add_random_weights(setting, measured, data)
-    checks.append(_growth_of_a_small_gap(setting, measured))
+    if setting.file("features_clip_random.npy") is not None:
+        X, Y = setting.arrays("clip_random")
+        shown = projection(X, Y, "pca")
+        measured["gap, CLIP with random weights"] = gap_distance(X, Y)
+        data["CLIP with random weights"] = {"x": shown.x, "y": shown.y}
+    # Part (b): training from a small gap, seed by seed.
+    runs = setting.runs()
+    before = np.array([run["course"]["gap"][0] for run in runs.of(_SMALL_START)])
+    after = np.array(runs.values(_SMALL_START, WHOLE_GAP))
+    measured |= {_SMALL: float(before.mean()), _TRAINED: float(after.mean())}
+    checks.append(PAPER.above("small_gap_grows", mean_interval(after - before)))
     on = f"{_on(chosen)}; for part (b), {PAPER.sentences['trained_on']}"
     return Outcome(measured, checks, data, on=on)
 
@@ -141,25 +150,6 @@ def _on_their_side(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     side = np.sign(a.mean(axis=-1, keepdims=True) - b.mean(axis=-1, keepdims=True))
     found: np.ndarray = ((side * a > 0).astype(float) + (side * b < 0)) / 2
     return found
-
-
-def _add_random_weights(setting: Setting, measured: dict[str, float], data: dict[str, Any]) -> None:
-    """The same CLIP before its training, for comparison."""
-    if setting.file("features_clip_random.npy") is None:
-        return
-    X, Y = setting.arrays("clip_random")
-    shown = projection(X, Y, "pca")
-    measured["gap, CLIP with random weights"] = gap_distance(X, Y)
-    data["CLIP with random weights"] = {"x": shown.x, "y": shown.y}
-
-
-def _growth_of_a_small_gap(setting: Setting, measured: dict[str, float]) -> Check:
-    """Part (b): training from a small gap, seed by seed."""
-    runs = setting.runs()
-    before = np.array([run["course"]["gap"][0] for run in runs.of(_SMALL_START)])
-    after = np.array(runs.values(_SMALL_START, WHOLE_GAP))
-    measured |= {_SMALL: float(before.mean()), _TRAINED: float(after.mean())}
-    return PAPER.above("small_gap_grows", mean_interval(after - before))
 
 
 def _pulls(source: Pairs, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from modgap.reproduce.checks import About, Check, above, below
+from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
@@ -93,12 +93,8 @@ def _warmer(runs: Runs, row: str) -> Interval:
     """How much warmer a training ends than the baseline that is as long, seed by seed."""
     recipe = longest(runs, recipe_of(row)) if row == "TS" else recipe_of(row)
     baseline = BASELINE + LONG_SUFFIX if recipe.endswith(LONG_SUFFIX) else BASELINE
-    ends = [
-        {run["seed"]: run["course"]["temperature"][-1] for run in runs.of(name)}
-        for name in (recipe, baseline)
-    ]
-    seeds = sorted(ends[0].keys() & ends[1].keys())
-    return mean_interval([ends[0][seed] - ends[1][seed] for seed in seeds])
+    ends = runs.paired(lambda run: run["course"]["temperature"][-1], recipe, baseline)
+    return mean_interval([end - of_baseline for end, of_baseline in ends])
 
 
 @PAPER.run("fig6")
@@ -115,25 +111,23 @@ def fig7(setting: Setting) -> Outcome:
 
 def _checks(
     said: str,
+    prefix: str,
     found: Mapping[tuple[str, str], float | Interval],
     falls_with: str,
     rises_with: str,
     not_with: str,
-    about: About,
 ) -> list[Check]:
     """What is claimed of each score on some rows, by its correlation with the two columns."""
     checks = []
     for (score, against), value in found.items():
+        of: dict[str, object] = {"said": said, "score": score, "against": against}
         if against == not_with:
-            of_size = abs(value) if isinstance(value, float) else size_of(value)
-            statement = f"{said}: {score} goes less than strongly with the {against} ({STRONG})."
-            checks.append(below(statement, of_size, STRONG, "It goes strongly with it.", about))
+            size = abs(value) if isinstance(value, float) else size_of(value)
+            checks.append(PAPER.below(f"{prefix}_weak", size, STRONG, strong=STRONG, **of))
         elif against == falls_with:
-            statement = f"{said}: {score} falls as the {against} grows."
-            checks.append(below(statement, value, 0.0, "It rises with it, or neither.", about))
+            checks.append(PAPER.below(f"{prefix}_falls", value, **of))
         elif against == rises_with:
-            statement = f"{said}: {score} rises with the {against}."
-            checks.append(above(statement, value, 0.0, "It falls with it, or neither.", about))
+            checks.append(PAPER.above(f"{prefix}_rises", value, **of))
     return checks
 
 
@@ -192,15 +186,15 @@ def _correlations(
                 "tables 3 to 5": others.points(against, score),
                 _HERE: here.points(against, score, learned),
             }
-    words: dict[str, tuple[str, About]] = {
-        "table 2's settings on Flickr8k": ("On the settings of table 2, trained here", "claim"),
-        _HERE: ("On all settings trained here", "claim"),
-        "table 2": ("On the seven rows of table 2, as printed", "paper"),
-        "every row": ("On all rows of tables 2 to 5, as printed", "paper"),
+    words = {
+        "table 2's settings on Flickr8k": ("On the settings of table 2, trained here", "score"),
+        _HERE: ("On all settings trained here", "score"),
+        "table 2": ("On the seven rows of table 2, as printed", "printed_score"),
+        "every row": ("On all rows of tables 2 to 5, as printed", "printed_score"),
     }
     checks = [
         each
-        for where, (said, about) in words.items()
-        for each in _checks(said, correlations[where], falls_with, rises_with, not_with, about)
+        for where, (said, prefix) in words.items()
+        for each in _checks(said, prefix, correlations[where], falls_with, rises_with, not_with)
     ]
     return Outcome(measured, checks, {"points": points})
