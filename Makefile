@@ -37,8 +37,8 @@ fuzz: $(VENV)/.test
 test-openclip: $(OPENCLIP)/.made
 	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/embed/test_open_clip.py tests/train/test_loops.py
 
-# A correction inside other people's libraries: sentence-transformers, LangChain, LlamaIndex, Chroma, DuckDB, the hub,
-# TypeScript.
+# A correction inside other people's libraries: sentence-transformers, LangChain, LlamaIndex, Chroma, mteb, DuckDB,
+# the hub, TypeScript.
 test-integrations: $(INTEGRATIONS)/.made
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q -m integrations tests/adapters tests/test_docs.py
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/corrections/test_hub.py

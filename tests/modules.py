@@ -13,7 +13,8 @@ NOT_IMPORTED = {
     "modgap.arrays.cuda.kernels",
 }
 # Their libraries have an environment of their own: make test-integrations.
-INTEGRATIONS = {f"modgap.adapters.{name}" for name in ("chroma", "langchain", "llama_index")}
+LIBRARIES = ("chroma", "langchain", "llama_index", "mteb")
+INTEGRATIONS = {f"modgap.adapters.{name}" for name in LIBRARIES}
 MODULES = sorted(
     {found.name for found in pkgutil.walk_packages(modgap.__path__, "modgap.")}
     - NOT_IMPORTED

@@ -204,10 +204,16 @@ def test_the_page_of_sharing_runs_and_prints_what_it_says(tmp_path, monkeypatch,
 
 @pytest.mark.integrations
 def test_the_page_of_encoders_runs_and_prints_what_it_says(tmp_path, monkeypatch, capsys):
-    for library in ("langchain_chroma", "llama_index"):
+    for library in ("langchain_chroma", "llama_index", "mteb"):
         pytest.importorskip(library, reason=f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
     write_model(tmp_path / "clip-ViT-B-32", "clip")
+    import mteb
+
+    example = runpy.run_path(str(ROOT / "examples" / "mteb_report.py"))
+    tasks = [example["DigitTask"](40, first) for first in (0, 40)]
+    monkeypatch.setattr(mteb, "get_tasks", lambda names: tasks)
+    monkeypatch.setattr(mteb, "get_model", lambda name: example["DigitModel"]())
     follow("encoders.md", capsys)
 
 

@@ -1,4 +1,4 @@
-"""A correction at the encoder: inside sentence-transformers, LangChain, LlamaIndex and Chroma."""
+"""A correction at the encoder: sentence-transformers, LangChain, LlamaIndex, Chroma and mteb."""
 
 from modgap.core.lazy import attach
 
@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = attach(
         "chromadb": ("chroma", "ChromaEmbeddingFunction"),
         "langchain_core": ("langchain", "LangChainEmbeddings"),
         "llama_index": ("llama-index", "LlamaIndexEmbedding"),
+        "mteb": ("mteb", "MtebEncoder"),
         "sentence_transformers": ("st", "append_correction"),
     },
 )

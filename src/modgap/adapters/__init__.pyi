@@ -1,6 +1,8 @@
 from .chroma import ChromaEmbeddingFunction
 from .langchain import LangChainEmbeddings
 from .llama_index import LlamaIndexEmbedding
+from .mteb import MtebEncoder
+from .mteb_report import MtebPair, MtebReport
 from .sentence_transformers import append_correction
 from .vectors import VectorCorrection
 
@@ -8,6 +10,9 @@ __all__ = [
     "ChromaEmbeddingFunction",
     "LangChainEmbeddings",
     "LlamaIndexEmbedding",
+    "MtebEncoder",
+    "MtebPair",
+    "MtebReport",
     "VectorCorrection",
     "append_correction",
 ]
