@@ -207,6 +207,28 @@ def rows(n: int = 80, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray
     return X.astype(np.float32), Y.astype(np.float32)
 
 
+def make_table(
+    connection: Any,
+    key: str = "id bigint PRIMARY KEY",
+    dim: str = "(8)",
+    names: tuple[str, str] = ("image", "text"),
+) -> str:
+    """A table as people have them: both modalities of `rows`, mixed, raw."""
+    table = new_name()
+    connection.execute(f'CREATE TABLE "{table}" ({key}, modality text, embedding vector{dim})')
+    columns = [c.split()[0] for c in key.split(", PRIMARY")[0].split(", ")]
+    for row, pair in enumerate(zip(*rows(), strict=True)):
+        for place, (name, vector) in enumerate(zip(names, pair, strict=True)):
+            values = (*([2 * row + place] * len(columns)), name, vector)
+            marks = ", ".join(["%s"] * len(values))
+            connection.execute(
+                f'INSERT INTO "{table}" ({", ".join(columns)}, modality, embedding) '
+                f"VALUES ({marks})",
+                values,
+            )
+    return table
+
+
 def hand_made(d: int, seed: int = 5) -> Correction:
     """Twice as many columns come out, and every modality and role has a map of its own."""
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from PIL import Image
 from command_line import modgap, refuse, succeed
 from embedders import write_model
 from item_files import write
-from modgap.embed import CallableModel, open_model
+from modgap.embed import open_model
 from modgap.io import open_items
 from modgap.tasks import sweep_task, zero_shot_task
 from task_rows import colour_model, planted, write_photos
@@ -151,22 +151,6 @@ def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch):
 def test_bad_input_is_one_sentence(files, words, said):
     told = refuse("task", *(word.replace("{f}", str(files)) for word in words))
     assert said in told
-
-
-def test_labels_beyond_the_classes_are_one_sentence(files):
-    np.save(files / "labels.npy", np.load(files / "labels.npy") + 5)
-    ran = zero_shot(files)
-    assert ran.status == 2
-    assert "labels must be between 0 and 11" in ran.err
-    assert "--names takes two names" in zero_shot(files, "--names", "one").err
-
-
-def test_a_model_whose_rows_are_not_finite_is_refused(folder, monkeypatch):
-    broken = CallableModel(images=lambda images: np.full((len(images), 2), np.nan),
-                           texts=lambda texts: np.ones((len(texts), 2)))  # fmt: skip
-    monkeypatch.setattr("modgap.embed.open_model", lambda name, device: broken)
-    said = refuse("task", "zero_shot", "--model", "hf:any", "--data", folder)
-    assert "NaN" in said
 
 
 def test_a_clip_by_name_gives_the_rows_of_calling_it(folder, tmp_path):

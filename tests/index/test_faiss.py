@@ -21,23 +21,17 @@ CORRECTIONS = corrections(X, Y)
 N = len(X)
 
 
-def check_one_index(folder, correction, images, texts, queries, asking, k):
-    """A flat index of both modalities answers as brute force over the corrected vectors."""
-    path = folder / "x.faiss"
+@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
+def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory, case, k, asking):
+    correction, (images, texts) = case
+    queries = images if asking == "image" else texts
+    path = tmp_path_factory.mktemp("faiss") / "x.faiss"
     with open_index(path, correction, create=True) as index:
         index.write(images, "image")
         index.write(texts, "text")
     documents = {"image": (images, range(len(images))), "text": (texts, range(len(texts)))}
     with open_index(path, correction) as index:
         check_exact(index.search(queries, asking, k), correction, queries, asking, documents)
-
-
-@given(case=any_correction(), k=st.integers(1, 8), asking=st.sampled_from(["image", "text"]))
-def test_any_correction_ranks_in_one_index_as_brute_force_does(tmp_path_factory, case, k, asking):
-    correction, (images, texts) = case
-    queries = images if asking == "image" else texts
-    folder = tmp_path_factory.mktemp("faiss")
-    check_one_index(folder, correction, images, texts, queries, asking, k)
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
@@ -183,37 +177,12 @@ def test_a_factory_that_faiss_does_not_know_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_that_cannot_be_made_is_not_taken_for_another_process(tmp_path):
-    (tmp_path / ".x.faiss.lock").mkdir()
-    with pytest.raises(InputValueError, match=r"cannot be locked for writing: .*x\.faiss\.lock"):
-        open_index(tmp_path / "x.faiss", Correction.identity(3), create=True)
-
-
 @pytest.mark.parametrize("name", ["pipe.faiss", "pipe.faiss.ids.safetensors", "t.lance"])
 def test_an_index_goes_only_where_a_file_or_a_folder_may_be(tmp_path, name):
     os.mkfifo(tmp_path / name)
     place = tmp_path / name.removesuffix(".ids.safetensors")
     with pytest.raises(ValueError, match=rf"{name} is a pipe, where a (file|folder) is to be writ"):
         open_index(place, Correction.identity(4), create=True)
-
-
-def test_an_index_that_is_replaced_stays_until_the_new_one_is_whole(tmp_path):
-    def build(n):
-        with open_index(
-            tmp_path / "i.faiss", Correction.identity(4), create=True, replace=True
-        ) as index:
-            index.write(np.eye(n, 4), "image")
-            if n == 3:
-                raise KeyboardInterrupt
-
-    build(4)
-    with pytest.raises(KeyboardInterrupt):
-        build(3)
-    with open_index(tmp_path / "i.faiss", Correction.identity(4)) as index:
-        assert index.count() == 4
-    build(2)
-    with open_index(tmp_path / "i.faiss", Correction.identity(4)) as index:
-        assert index.count() == 2
 
 
 def test_ids_of_one_index_are_not_taken_for_those_of_another(tmp_path):

@@ -14,6 +14,7 @@ from index_services import (
     MODGAP,
     check_exact,
     corrections,
+    make_table,
     modgap,
     new_name,
     rows,
@@ -32,22 +33,6 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 X, Y = rows()
 CORRECTIONS = corrections(X, Y)
 N = len(X)
-
-
-def make_table(connection, key="id bigint PRIMARY KEY", dim="(8)", names=("image", "text")):
-    """A table as people have them: both modalities, mixed, raw."""
-    table = new_name()
-    connection.execute(f'CREATE TABLE "{table}" ({key}, modality text, embedding vector{dim})')
-    columns = [c.split()[0] for c in key.split(", PRIMARY")[0].split(", ")]
-    for row in range(2 * N):
-        vector, name = (X[row // 2], names[0]) if row % 2 == 0 else (Y[row // 2], names[1])
-        values = (*([row] * len(columns)), name, vector)
-        marks = ", ".join(["%s"] * len(values))
-        connection.execute(
-            f'INSERT INTO "{table}" ({", ".join(columns)}, modality, embedding) VALUES ({marks})',
-            values,
-        )
-    return table
 
 
 @pytest.mark.parametrize("name", ["center", "calibrate", "hand-made"])

@@ -11,9 +11,8 @@ from index_services import (
     IN_MEMORY,
     check_exact,
     make_store,
+    make_table,
     modgap,
-    new_name,
-    postgres_url,
     rows,
 )
 from modgap.core.checks import InputTypeError, InputValueError
@@ -140,19 +139,8 @@ def test_faiss_exports_the_vectors_made_for_the_queries(tmp_path):
                 index.export(tmp_path / "o.index", "text", None if only else "image")
 
 
-def test_a_table_of_yours_gets_a_column_for_each(tmp_path):
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    from pgvector.psycopg import register_vector
-
-    url, table = postgres_url(), new_name()
-    with psycopg.connect(url, autocommit=True) as connection:
-        register_vector(connection)
-        connection.execute(
-            f"CREATE TABLE {table} (id int PRIMARY KEY, modality text, embedding vector(8))"
-        )
-        for i in range(N):
-            for key, name, row in ((2 * i, "image", X[i]), (2 * i + 1, "text", Y[i])):
-                connection.execute(f"INSERT INTO {table} VALUES (%s, %s, %s)", (key, name, row))
+def test_a_table_of_yours_gets_a_column_for_each(url, connection):
+    table = make_table(connection)
     assert add_column(url, table, TWO) == 2 * N
     documents = {"image": (X, range(0, 2 * N, 2)), "text": (Y, range(1, 2 * N, 2))}
     with open_index(url, TWO, table=table) as index:

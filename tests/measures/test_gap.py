@@ -143,12 +143,6 @@ def test_linear_separability_is_the_balanced_accuracy_of_scikit_learns_svm(libra
         assert 0.5 < accuracy < 1
 
 
-def test_linear_separability_of_half_precision_is_that_of_the_same_rows_in_float32(rng):
-    X, Y = (rng.normal(size=(60, 8)).astype(np.float16) for _ in range(2))
-    single = linear_separability(X.astype(np.float32), Y.astype(np.float32))
-    assert linear_separability(X, Y) == single
-
-
 def test_linear_separability_leaves_the_rows_and_the_global_generator_alone(rng):
     X, Y = rng.normal(size=(2, 60, 8))
     copies = X.copy(), Y.copy()

@@ -157,15 +157,6 @@ def test_rows_of_other_lengths_have_the_gap_of_unit_rows_beside_their_own(pairs)
     assert "of unit rows" not in repr(unit)
 
 
-def test_names_are_text_not_markup(pairs):
-    result = measure(*pairs, names=("<b>", "a&b"))
-    page = result._repr_html_()
-    assert ">&lt;b&gt;</th>" in page
-    assert ">a&amp;b</th>" in page
-    assert "<b>" not in page
-    assert "<b>" in str(result)
-
-
 def test_json_carries_every_number_and_no_nan(pairs):
     X, Y = (A.copy() for A in pairs)
     X[:, 0] = 3.0  # a constant feature has an infinite offset

@@ -43,15 +43,6 @@ def test_class_texts_are_every_class_in_every_template(model, folder) -> None:
             np.testing.assert_array_equal(found[c, t], expected)
 
 
-def test_templates_are_averaged_at_unit_length_as_clip_does(model) -> None:
-    rows = class_texts(model, ["red", "blue"], OPENAI)
-    units = rows / np.linalg.norm(rows, axis=2, keepdims=True)
-    means = units.mean(axis=1)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    task = zero_shot_task(np.eye(4)[:3], rows, [0, 1, 0])
-    np.testing.assert_allclose(task.Y, means, atol=1e-6)
-
-
 def test_pictures_by_class_are_classified_by_their_colour(model, folder) -> None:
     items = open_items(folder)
     found = zero_shot_rows(model, items)

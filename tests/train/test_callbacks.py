@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedders import write_model
 from modgap import gap_distance
 from modgap.arrays import unit
 from modgap.train.loggers import JsonLinesLogger, TensorBoardLogger
@@ -318,37 +319,11 @@ def test_a_metric_that_is_no_number_is_not_logged(lightning, tmp_path):
 
 @pytest.fixture
 def sentence_transformer(tmp_path):
-    """A CLIP of random weights in one layer a tower, that reads letters and images of 16 pixels."""
+    """A tiny CLIP of random weights."""
     reason = "sentence-transformers is not installed"
     library = pytest.importorskip("sentence_transformers", reason=reason)
-    tower = {
-        "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }  # fmt: skip
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    ends = ["<|startoftext|>", "<|endoftext|>"]
-    words = [*ends, *letters, *(f"{letter}</w>" for letter in letters)]
-    config = transformers.CLIPConfig(
-        text_config={
-            **tower, "vocab_size": len(words), "max_position_embeddings": 16,
-            "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1,
-        },
-        vision_config={**tower, "image_size": 16, "patch_size": 8},
-        projection_dim=8,
-    )  # fmt: skip
-    processor = transformers.CLIPProcessor(
-        image_processor=transformers.CLIPImageProcessor(
-            size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}
-        ),
-        tokenizer=transformers.CLIPTokenizer(
-            vocab={word: number for number, word in enumerate(words)}, merges=[],
-            model_max_length=16,
-        ),
-    )  # fmt: skip
-    torch.manual_seed(0)
-    transformers.CLIPModel(config).save_pretrained(tmp_path / "clip")
-    processor.save_pretrained(tmp_path / "clip")
-    return library.SentenceTransformer(str(tmp_path / "clip"), device="cpu", local_files_only=True)
+    folder = write_model(tmp_path / "clip", "clip")
+    return library.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 
 from command_line import modgap
-from embedders import fake_open_clip
-from encoders import CAPTIONS, PIECES, SPECIAL, write_text_encoder
+from embedders import fake_open_clip, write_model
+from encoders import CAPTIONS
 from modgap.embed import open_model
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
@@ -49,27 +48,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny CLIP of transformers with its tokenizer and processor."""
-    import transformers
-
-    folder = write_text_encoder(tmp_path_factory.mktemp("clip"))  # for its tokenizer
-    torch.manual_seed(0)
-    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-             "intermediate_size": 32}  # fmt: skip
-    tokens = {"vocab_size": len(SPECIAL) + len(PIECES), "max_position_embeddings": 40,
-              "bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}  # fmt: skip
-    config = transformers.CLIPConfig(
-        vision_config={**small, "image_size": 32, "patch_size": 8},
-        text_config={**small, **tokens},
-        projection_dim=12,
-    )
-    transformers.CLIPModel(config).save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    processor = {"image_processor_type": "CLIPImageProcessor", "size": size, "crop_size": size}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), pad_token="[PAD]", unk_token="[UNK]"
-    ).save_pretrained(folder)
-    return folder
+    return write_model(tmp_path_factory.mktemp("models") / "clip", "clip")
 
 
 def test_the_rows_are_the_models_own_and_modgap_reads_them(export, photos, clip, tmp_path) -> None:
