@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -37,6 +38,8 @@ LIBRARIES = {
     "duckdb": "duckdb",
     "chroma": "chromadb",
 }
+# Chroma brings too much along for the environment of the other tests: make test-integrations.
+INSTALLED = [kind for kind, library in LIBRARIES.items() if importlib.util.find_spec(library)]
 
 
 @cache
