@@ -20,7 +20,7 @@ from command_line import everything_in, modgap, refuse, succeed
 from fault_worker import Worker
 from modgap.core.steady_file import SteadyFile
 from modgap.io import write_clip_retrieval
-from modgap.io._matrices import FileMatrix
+from modgap.io._file_matrices import FileMatrix
 
 N, DIM, SHARD = 90, 6, 20
 KILL, TERM = signal.SIGKILL, signal.SIGTERM

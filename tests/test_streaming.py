@@ -33,7 +33,7 @@ def shards(tmp_path, rng, monkeypatch):
 @pytest.fixture
 def read(monkeypatch):
     """The files that rows are read from in order, one entry for each range of rows."""
-    from modgap.io._matrices import FileMatrix
+    from modgap.io._file_matrices import FileMatrix
 
     heard: list[str] = []
     original = FileMatrix._range

@@ -25,7 +25,7 @@ from modgap.corrections import (
     refit_background,
     save_corrections,
 )
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.io import Embeddings, Modalities
 
 EXTENDED = (

@@ -14,8 +14,8 @@ from modgap import Calibrate, Correction, diagnose, evaluate_correction
 from modgap.core.checks import InputValueError
 from modgap.core.results import text_table
 from modgap.corrections import ExpectedWrong, NoCardWarning, open_preset
-from modgap.corrections.correction import fingerprint
 from modgap.corrections.files import correction_bytes
+from modgap.corrections.fingerprints import fingerprint
 
 FILE = "correction.safetensors"
 NOWHERE = "0" * 40

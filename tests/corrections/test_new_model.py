@@ -21,7 +21,7 @@ from modgap.corrections import (
     demands,
     recognise,
 )
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.corrections.new_model import MAP_METHODS, MapMethod, QueryMaps
 from modgap.io import Embeddings
 

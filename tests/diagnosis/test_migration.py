@@ -14,7 +14,7 @@ from conftest import load_published
 from modgap import Modalities
 from modgap.core.checks import InputError
 from modgap.corrections import Background, Calibrate, Center, Correction, ExpectedWrong
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.diagnosis import migrate
 from modgap.io import Embeddings
 

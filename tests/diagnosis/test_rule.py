@@ -10,7 +10,7 @@ from modgap.diagnosis import DEFAULT_CORRECTORS, Trial
 from modgap.diagnosis.splits import split
 from modgap.diagnosis.verdict import choose, confirm, eligibility, lower_bound
 from modgap.evaluation import Evaluator, Interval, Score, Scores
-from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.evaluation.metric_names import OWN_EXCESS
 from modgap.io import Embeddings, Modalities
 
 RECALLS = {f"{name}_retrieval_recall@1": f"{name} recall@1" for name in ("image", "text")}

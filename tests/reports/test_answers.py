@@ -8,7 +8,7 @@ import pytest
 from conftest import make_many, make_pairs
 from modgap.corrections import Calibrate
 from modgap.diagnosis import diagnose
-from modgap.evaluation.metrics import NDCG, OWN_EXCESS
+from modgap.evaluation.metric_names import NDCG, OWN_EXCESS
 from modgap.io import Embeddings, Modalities
 from modgap.reports import answers as module
 from modgap.reports.answers import STORED, make_answers

@@ -6,7 +6,7 @@ import pytest
 
 from modgap.diagnosis import Diagnosis, Trial
 from modgap.evaluation import Interval, Score, Scores
-from modgap.evaluation.metrics import NDCG, OWN_EXCESS
+from modgap.evaluation.metric_names import NDCG, OWN_EXCESS
 from modgap.evaluation.mixed_results import FirstTen
 from modgap.reports.headline import (
     ALMOST_ONLY,

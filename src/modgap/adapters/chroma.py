@@ -18,8 +18,8 @@ from chromadb.utils.embedding_functions import (
 from modgap.adapters.vectors import Store, VectorCorrection
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import Correction, Metric
-from modgap.corrections.correction import fingerprint
 from modgap.corrections.files import CORRECTION_FILE, correction_bytes
+from modgap.corrections.fingerprints import fingerprint
 
 _SPACES: dict[Metric, Space] = {"cosine": "cosine", "inner_product": "ip", "euclidean": "l2"}
 

@@ -26,7 +26,7 @@ from modgap.arrays.base import (
 from modgap.arrays.cuda import scratch_bytes
 from modgap.arrays.equal_rows import EqualRows, equal_rows
 from modgap.arrays.product import Scratch
-from modgap.arrays.ranks import pair_scores, tie_tolerance
+from modgap.arrays.wide_scores import pair_scores, tie_tolerance
 from modgap.core.checks import Array
 from modgap.core.stopping import stop_here
 from modgap.core.threads import in_threads, processors

@@ -46,7 +46,7 @@ def apply(
     from modgap.cli.show import say
     from modgap.core.checks import check_choice
     from modgap.corrections.files import corrections_to_apply
-    from modgap.corrections.wording import document_notes, drop_column_command
+    from modgap.corrections.next_steps import document_notes, drop_column_command
     from modgap.engines import add_corrected_column
     from modgap.engines.corrected_folder import apply_to_place
     from modgap.io import open_embeddings

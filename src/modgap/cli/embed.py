@@ -33,7 +33,7 @@ def embed(
     from modgap.cli.progress import steps
     from modgap.cli.show import out, print_json, say
     from modgap.core.results import document
-    from modgap.corrections.wording import embedded_commands
+    from modgap.corrections.next_steps import embedded_commands
     from modgap.embed import embed as run
 
     check_folder(output)

@@ -65,9 +65,8 @@ def fit(
     from modgap.cli.progress import steps
     from modgap.cli.show import say
     from modgap.corrections import Correction, row_length, save_corrections
-    from modgap.corrections.base import fit_each
-    from modgap.corrections.registry import corrector_of_words
-    from modgap.corrections.wording import fit_lines
+    from modgap.corrections.next_steps import fit_lines
+    from modgap.corrections.registry import corrector_of_words, fit_each
     from modgap.engines import spread
 
     options.refuse_here_only(engine, partial=partial)
@@ -97,7 +96,7 @@ def _change(rows: Mapping[str, Embeddings], path: Path, output: Path, how: str) 
         save_corrections,
     )
     from modgap.corrections.extending import change_each
-    from modgap.corrections.wording import extension_lines
+    from modgap.corrections.next_steps import extension_lines
 
     check_outputs({"output": output, how: path})
     change = extend if how == "extend" else refit_background

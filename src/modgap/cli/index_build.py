@@ -46,7 +46,7 @@ def index_build(
     from modgap.cli.progress import steps
     from modgap.cli.show import say
     from modgap.corrections import load_corrections
-    from modgap.corrections.wording import search_lines
+    from modgap.corrections.next_steps import search_lines
     from modgap.index import add_column, open_documents, open_index
     from modgap.index.documents import stored_lines
     from modgap.index.pgvector_column import column_demands

@@ -44,7 +44,7 @@ def migrate(
     from modgap.cli.show import print_json, print_table, say
     from modgap.core.results import document
     from modgap.corrections.files import load_correction
-    from modgap.corrections.wording import migration_lines
+    from modgap.corrections.next_steps import migration_lines
     from modgap.diagnosis.migration import migrate as run
 
     if output is not None:

@@ -1,24 +1,10 @@
 from .affine import Affine
 from .background import Background, FewQueriesWarning, ForeignQueriesWarning
 from .bank import ForeignBankWarning, OwnQueriesWarning, own_keys
-from .base import (
-    Corrector,
-    NotFitted,
-    NothingMovesWarning,
-    RowLength,
-    row_length,
-)
+from .base import Corrector, NotFitted, NothingMovesWarning
 from .calibrate import Calibrate
 from .check import check_corrector
-from .correction import (
-    METRICS,
-    Correction,
-    FittedRows,
-    Metric,
-    Role,
-    one_query_modality,
-    query_modalities,
-)
+from .correction import METRICS, Correction, Metric, Role
 from .correctors import Center, OriginShift, OrthogonalShift, Procrustes, Shift, Whiten
 from .expected_wrong import ExpectedWrong
 from .extending import extend, refit_background
@@ -28,9 +14,13 @@ from .files import (
     load_corrections,
     save_corrections,
 )
+from .fitted_moments import RowLength, row_length
+from .fitted_rows import FittedRows
 from .hub import NoCardWarning
 from .hubs import Hubs
+from .next_steps import next_commands
 from .presets import PRESETS, open_preset
+from .query_names import one_query_modality, query_modalities
 from .recognition import (
     Recognition,
     RecognitionWarning,
@@ -39,14 +29,7 @@ from .recognition import (
 )
 from .registry import CORRECTORS, METHODS, Method, make_corrector
 from .row_map import RowMap, check_mapped
-from .wording import (
-    METRIC_NAMES,
-    demands,
-    demands_by_topic,
-    in_one_sentence,
-    label,
-    next_commands,
-)
+from .wording import METRIC_NAMES, demands, demands_by_topic, in_one_sentence, label
 
 __all__ = [
     "CORRECTORS",

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import warnings
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from modgap.arrays import to_numpy
 from modgap.core.checks import (
     Array,
     InputError,
     InputValueError,
     check_choice,
     check_names,
-    check_same_space,
 )
 from modgap.core.door import opened_two
 from modgap.core.results import Progress, changed, silent, unchecked
 from modgap.corrections.affine import Affine, check_maps
-from modgap.corrections.correction import Correction, FittedRows, Metric, query_modalities
+from modgap.corrections.correction import Correction, Metric
+from modgap.corrections.fitted_moments import (
+    RowLength,
+    check_one_space,
+    hash_of_means,
+    side_keys,
+    sides_of,
+    unit_or_given,
+    used_moments,
+    wanted_moments,
+)
+from modgap.corrections.fitted_rows import FittedRows
+from modgap.corrections.labels import code_label, given_parameters
+from modgap.corrections.query_names import query_modalities
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
-from modgap.moments import Moments, PairMoments, RowMoments
-
-RowLength = Literal["unit", "given"]
-
-
-def row_length(metric: Metric) -> RowLength:
-    """How a correction takes the rows of an index that ranks by this metric.
-
-    Cosines do not look at lengths, so the maps must not either.
-    """
-    return "unit" if metric == "cosine" else "given"
+from modgap.moments import PairMoments, RowMoments
 
 
 class NotFitted(InputError, NotFittedError):
@@ -121,7 +119,7 @@ class Corrector(BaseEstimator, ABC):
         data = Modalities.of(X, Y, names)
         if query_rows is not None:
             data = data.with_queries(query_rows)
-        _check_one_space(data)
+        check_one_space(data)
         self._learn(data, queries, bank, unit, model, moments, progress or silent)
         return self._warned()
 
@@ -144,11 +142,11 @@ class Corrector(BaseEstimator, ABC):
         }
         if len(data.names) == 2:
             used = self._pair_moments(data, unit, moments, say)
-            sides = _sides(used)
+            sides = sides_of(used)
             maps = self._fit_rows(data, used, unit)
         else:
-            found = data.side_moments(say, **_wanted(unit))
-            sides = {name: _used(m, unit) for name, m in found.items()}
+            found = data.side_moments(say, **wanted_moments(unit))
+            sides = {name: unit_or_given(m, unit) for name, m in found.items()}
             maps = self._maps_of(sides)
         self._keep(maps, sides, data.names, unit, model)
         self._after_fit(data, bank)
@@ -162,7 +160,7 @@ class Corrector(BaseEstimator, ABC):
                 raise InputValueError(self._pairs_needed())
             found = data.pairs(copied=False).pair_moments(say)
         else:
-            found = given or data.moments(say, **_wanted(unit))
+            found = given or data.moments(say, **wanted_moments(unit))
         return found.at_unit_length() if unit else found
 
     def fit_moments(
@@ -193,7 +191,7 @@ class Corrector(BaseEstimator, ABC):
         self.asking_moments_ = {}
         unit = check_choice(rows, "rows", ("unit", "given")) == "unit"
         used = moments.at_unit_length() if unit else moments
-        self._keep(self._maps(used), _sides(used), check_names(names), unit, model)
+        self._keep(self._maps(used), sides_of(used), check_names(names), unit, model)
         return self._warned()
 
     @property
@@ -291,14 +289,7 @@ class Corrector(BaseEstimator, ABC):
     @property
     def label(self) -> str:
         """The corrector as it is written in code, without what is left at its default."""
-        given = self.get_params()
-        parameters = inspect.signature(type(self)).parameters.values()
-        shown = [
-            f"{p.name}={_said(given[p.name])}"
-            for place, p in enumerate(parameters)
-            if place == 0 or not _is(given[p.name], p.default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return code_label(self)
 
     def transform(self, X: Array, Y: Array | None = None) -> tuple[Array, Array]:
         """Both modalities as documents, of two sets of rows or of one path or table of both."""
@@ -341,7 +332,7 @@ class Corrector(BaseEstimator, ABC):
 
     def _maps(self, moments: PairMoments) -> Mapping[tuple[str, str], Affine]:
         """Maps of two modalities, keyed by ("x" or "y", role)."""
-        return self._maps_of(_sides(moments))
+        return self._maps_of(sides_of(moments))
 
     def _maps_of(self, sides: Mapping[str, RowMoments]) -> Mapping[tuple[str, str], Affine]:
         """Maps of any number of modalities, with the keys of ``sides``."""
@@ -387,11 +378,7 @@ class Corrector(BaseEstimator, ABC):
             about={
                 "method": type(self).__name__,
                 "label": self.label,
-                "parameters": {
-                    name: _said(value) if isinstance(value, np.ndarray) else value
-                    for name, value in self.get_params().items()
-                    if value is not None
-                },
+                "parameters": given_parameters(self),
                 "fitted_on": {name: moments.n for name, moments in rows.items()},
                 "rows": "unit" if unit else "given",
                 "model": model,
@@ -402,76 +389,3 @@ class Corrector(BaseEstimator, ABC):
             fitted_queries=FittedRows.of_each(asked, spreads),
         )
         self.n_features_in_ = self.correction_.dim_in
-
-
-def fit_each(
-    corrector: Corrector, data: Modalities, queries: str | None, **options: Any
-) -> dict[str, Correction]:
-    """Fit for each of the modalities that query; the corrections by the queries that they serve.
-
-    A corrector that serves all queries at once is fitted once.
-    """
-    one_each = corrector.serves_one
-    asking = query_modalities(queries, data.names)[::-1] if one_each or queries else ()
-    made: dict[str, Correction] = {}
-    for name in asking if one_each else [None]:
-        correction = corrector.fit(data, queries=name, **options).correction_
-        made |= dict.fromkeys(correction.queries, correction)
-    return made
-
-
-def _is(value: Any, default: Any) -> bool:
-    """Whether a parameter is at its default; an array never is."""
-    return not isinstance(value, np.ndarray) and bool(value == default)
-
-
-def _said(value: Any) -> str:
-    """A parameter in a label: of an array its shape."""
-    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
-
-
-def side_keys(names: Sequence[str]) -> tuple[str, ...]:
-    """The keys of maps: "x" and "y" for two modalities, beyond that their names."""
-    return ("x", "y") if len(names) == 2 else tuple(names)
-
-
-def _wanted(unit: bool) -> dict[str, Any]:
-    """What is gathered of rows that are used at unit length, or as given."""
-    return {"unit": unit, "only_unit": unit, "nonzero": True}
-
-
-def _check_one_space(data: Modalities) -> None:
-    some = {
-        name: side.rows()[:1] if side.in_memory else np.empty((1, side.dim))
-        for name, side in data.sides.items()
-    }
-    first, *others = data.names
-    for name in others:
-        check_same_space(some[first], some[name], (first, name))
-
-
-def used_moments(side: Embeddings, name: str, unit: bool, say: Progress) -> RowMoments:
-    """Moments of rows at unit length, or as given."""
-    return _used(side.moments(name, say, **_wanted(unit)), unit)
-
-
-def _used(moments: Moments, unit: bool) -> RowMoments:
-    return moments.unit_rows() if unit else moments.given
-
-
-def _sides(moments: PairMoments) -> dict[str, RowMoments]:
-    return {"x": moments.x.given, "y": moments.y.given}
-
-
-def hash_of_means(sides: Iterable[RowMoments | FittedRows]) -> str:
-    """Tells whether two corrections were fitted on the same rows, to six digits."""
-    digest = hashlib.sha256()
-    for side in sides:
-        digest.update(np.round(to_numpy(side.mean), 6).astype("<f8").tobytes())
-    return digest.hexdigest()
-
-
-def offset(vector: Array, renormalise: bool = True) -> Affine:
-    """The map that adds one vector to every row."""
-    added = to_numpy(vector)
-    return Affine.fitted(len(added), offset=added, renormalise=renormalise)

@@ -2,109 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from modgap.arrays import to_numpy
 from modgap.core.checks import (
     Array,
-    InputError,
     InputValueError,
-    check_all_finite,
     check_choice,
-    check_count,
     check_modalities,
     require,
 )
 from modgap.core.door import check_rows
-from modgap.core.limits import MOST_COLUMNS
-from modgap.core.results import Brief, changed, unchecked
-from modgap.core.tensor_file import read_tensors, write_tensors
+from modgap.core.results import Brief, changed
 from modgap.core.text import same_text
 from modgap.corrections.affine import Affine, check_maps, slope, without_last
 from modgap.corrections.background import Background
+from modgap.corrections.fitted_rows import FittedRows
 from modgap.corrections.hubs import HubMap, Hubs
-from modgap.moments import RowMoments
 
 Role = Literal["document", "query"]
 Metric = Literal["cosine", "inner_product", "euclidean"]
 ROLES = ("document", "query")
-# A file that claims more was not written by modgap: one block is one query modality's.
-_MOST_NAMES, _MOST_BLOCKS = 1_000, 64
 METRICS = ("cosine", "inner_product", "euclidean")
-
-
-@dataclass(frozen=True, eq=False)
-class FittedRows(Brief):
-    """How many rows of a modality there were, and the mean and variance of each feature.
-
-    Of the rows at unit length where the correction's maps bring them there, else as given. The
-    ``covariance`` of query rows is kept where the map of a further modality takes it.
-    """
-
-    n: int
-    mean: np.ndarray
-    variance: np.ndarray
-    covariance: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        check_all_finite(self.mean, "The mean of the fitted rows")
-        check_all_finite(self.variance, "The variance of the fitted rows")
-        if self.covariance is not None:
-            check_all_finite(self.covariance, "The covariance of the fitted rows")
-            if self.covariance.shape != (len(self.mean),) * 2:
-                raise InputValueError(
-                    f"The covariance of rows of {len(self.mean)} columns must be square, got shape "
-                    f"{self.covariance.shape}."
-                )
-
-    @classmethod
-    def of_each(
-        cls, moments: Mapping[str, RowMoments], spreads: Collection[str] = ()
-    ) -> dict[str, FittedRows]:
-        """Those of every modality, with the covariance of those in ``spreads``.
-
-        Nothing where only means were gathered.
-        """
-        if any(rows.scatter is None for rows in moments.values()):
-            return {}
-        return {
-            name: unchecked(
-                cls,
-                n=rows.n,
-                mean=to_numpy(rows.mean),
-                variance=to_numpy(rows.variance),
-                covariance=to_numpy(rows.covariance) if name in spreads else None,
-            )
-            for name, rows in moments.items()
-        }
-
-    def tensors(self, prefix: str) -> dict[str, np.ndarray]:
-        """Its arrays, named for a file; of the covariance one half, in single precision."""
-        held = {f"{prefix}.mean": self.mean, f"{prefix}.variance": self.variance}
-        if self.covariance is not None:
-            half = self.covariance[np.tril_indices(len(self.mean))]
-            held[f"{prefix}.covariance"] = half.astype(np.float32)
-        return held
-
-    @classmethod
-    def read(cls, n: int, prefix: str, tensors: Mapping[str, np.ndarray]) -> FittedRows:
-        """What ``tensors`` gave."""
-        mean, half = tensors[f"{prefix}.mean"], tensors.get(f"{prefix}.covariance")
-        whole = None
-        if half is not None:
-            whole = np.zeros((len(mean),) * 2)
-            whole[np.tril_indices(len(mean))] = half
-            whole = whole + np.tril(whole, -1).T
-        return cls(n, mean, tensors[f"{prefix}.variance"], whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,28 +91,11 @@ class Correction(Brief):
                         f"{rows.mean.shape} and {rows.variance.shape}."
                     )
         if self.hubs is not None:
-            self._check_hubs(self.hubs)
+            self.hubs.check_fits(self.metric, self.queries, self.affine(self.names[0]).dim_out)
         if self.background is not None and {*self.background.lists} != {*self.names}:
             raise InputValueError(
                 f"A background must have a list for {' and '.join(self.names)}, got "
                 f"{' and '.join(self.background.lists)}."
-            )
-
-    def _check_hubs(self, hubs: Hubs) -> None:
-        if self.metric != "inner_product":
-            raise InputValueError(
-                f"Hubs are ranked by inner product, and this correction by {self.metric}."
-            )
-        if len(self.queries) > 1:
-            raise InputValueError(
-                "Hubs serve one query modality, and this correction serves "
-                f"{' and '.join(self.queries)} queries. Make one for each."
-            )
-        columns = self.affine(self.names[0]).dim_out
-        if hubs.bank is not None and hubs.bank.shape[1] != columns:
-            raise InputValueError(
-                f"The bank must have the {columns} columns of the mapped queries, got "
-                f"{hubs.bank.shape[1]}."
             )
 
     def _brief(self) -> str:
@@ -399,39 +306,9 @@ class Correction(Brief):
         ``bank=False`` leaves the bank of queries out, once all documents have their column of
         hubs; see ``without_bank``.
         """
-        if not bank:
-            return self.without_bank().save(path)
-        tensors: dict[str, np.ndarray] = {}
-        maps = []
-        for (name, role), affine in self.maps.items():
-            held = {"matrix": affine.matrix, "offset": affine.offset}
-            known = {part: value for part, value in held.items() if value is not None}
-            tensors |= {f"{name}.{role}.{part}": value for part, value in known.items()}
-            numbers = ("dim_in", "scale", "renormalise", "blocks", "normalise")
-            entry = {"modality": name, "role": role} | {n: getattr(affine, n) for n in numbers}
-            # The parts are named, so that a lost tensor is not taken for an identity.
-            maps.append(entry | {"parts": [*known]})
-        for part in ("fitted", "fitted_queries"):
-            for name, rows in getattr(self, part).items():
-                tensors |= rows.tensors(f"{name}.{part}")
-        header = {
-            "names": self.names,
-            "metric": self.metric,
-            "queries": self.queries,
-            "fitted": {name: rows.n for name, rows in self.fitted.items()},
-            "fitted_queries": {name: rows.n for name, rows in self.fitted_queries.items()},
-            "demands": str(self),
-            "dim_in": self.dim_in,
-            "dim_out": self.dim_out,
-            "maps": maps,
-            "about": dict(self.about),
-        }
-        for part in ("hubs", "background"):
-            if (value := getattr(self, part)) is not None:
-                tensors |= value.tensors()
-                header[part] = value.header()
-        write_tensors(path, "correction", tensors, header)
-        return None
+        from modgap.corrections.correction_file import write_correction
+
+        write_correction(self if bank else self.without_bank(), path)
 
     @classmethod
     def from_pretrained(
@@ -516,149 +393,6 @@ class Correction(Brief):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Correction:
         """Read what ``save`` wrote; nothing in the file is ever executed."""
-        header, tensors = read_tensors(path, "correction")
-        try:
-            _check_counts(header)
-            maps = {
-                (entry["modality"], entry["role"]): _affine(entry, tensors)
-                for entry in header["maps"]
-            }
-            fitted, fitted_queries = (
-                {
-                    name: FittedRows.read(int(n), f"{name}.{part}", tensors)
-                    for name, n in header[part].items()
-                }
-                for part in ("fitted", "fitted_queries")
-            )
-            hubs, background = header.get("hubs"), header.get("background")
-            return cls(
-                tuple(header["names"]), maps, header["metric"], header["about"],
-                tuple(header["queries"]), fitted, fitted_queries,
-                None if hubs is None else Hubs.of(hubs, tensors),
-                None if background is None else Background.read(background, tensors),
-            )  # fmt: skip
-        except InputError as error:
-            raise InputValueError(f"{path} is not a whole correction. {error}") from error
-        except (
-            KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError
-        ) as error:  # fmt: skip
-            raise InputValueError(f"{path} is not a whole correction: {error!r}.") from error
+        from modgap.corrections.correction_file import read_correction
 
-
-def _check_counts(header: dict[str, Any]) -> None:
-    """Refuse a file whose header claims more than any correction has."""
-    if not isinstance(header["about"], dict):
-        raise InputValueError("It must say how it came to be.")
-    n_names, n_maps = len(header["names"]), len(header["maps"])
-    if n_names > _MOST_NAMES or n_maps > len(ROLES) * n_names:
-        raise InputValueError(
-            f"It has {n_names:,} modalities and {n_maps:,} maps, and may have {_MOST_NAMES:,} and "
-            "a map for the documents and the queries of each."
-        )
-    for entry in header["maps"]:
-        if not isinstance(entry, dict):
-            raise TypeError(f"a map must be an object, got {entry!r}")
-        blocks = entry.get("blocks")
-        n_blocks = 1 if blocks is None else len(blocks)
-        check_count(entry["dim_in"], "dim_in", at_most=MOST_COLUMNS)
-        if n_blocks > _MOST_BLOCKS:
-            raise InputValueError(
-                f"Its columns are repeated in {n_blocks:,} blocks, and may be in {_MOST_BLOCKS}."
-            )
-
-
-def _affine(entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> Affine:
-    key = f"{entry['modality']}.{entry['role']}"
-    parts = {part: tensors[f"{key}.{part}"] for part in entry["parts"]}
-    return Affine(
-        dim_in=entry["dim_in"],
-        matrix=parts.get("matrix"),
-        scale=float(entry["scale"]),
-        offset=parts.get("offset"),
-        renormalise=bool(entry["renormalise"]),
-        blocks=entry["blocks"],
-        normalise=bool(entry["normalise"]),
-    )
-
-
-def fingerprint(
-    correction: Correction, role: Role = "document", names: Sequence[str] | None = None
-) -> str:
-    """Tells whether two corrections store documents alike: document maps, metric and hubs.
-
-    That of a correction whose bank was removed is another: it stores no documents. With ``role``
-    "query", whether they map queries alike; with ``names`` only maps of these modalities count.
-    """
-    digest = hashlib.sha256(correction.metric.encode())
-    for name in correction.names if names is None else names:
-        affine = correction.affine(name, role)
-        for one in dataclasses.fields(affine):
-            value = getattr(affine, one.name)
-            is_array = isinstance(value, np.ndarray)
-            digest.update(f"{name}.{one.name}={None if is_array else value!r};".encode())
-            digest.update(np.ascontiguousarray(value, "<f8").tobytes() if is_array else b"")
-    if correction.hubs is not None:
-        digest.update(json.dumps(correction.hubs.header()).encode())
-        for name, tensor in correction.hubs.tensors().items():
-            kind = "<f2" if name == "hubs.bank" else "<i8"
-            digest.update(np.ascontiguousarray(tensor, kind).tobytes())
-    return digest.hexdigest()
-
-
-def query_modalities(
-    queries: str | Sequence[str] | None,
-    names: Sequence[str],
-    correction: Correction | None = None,
-    *,
-    default: Literal["text", "all"] = "text",
-) -> tuple[str, ...]:
-    """The query modalities, in the order of ``names``.
-
-    >>> query_modalities(None, ("image", "text")), query_modalities("both", ("image", "text"))
-    (('text',), ('image', 'text'))
-
-    Parameters
-    ----------
-    queries : str or several, optional
-        A modality, several, "both" of two, or "all".
-    names : sequence of str
-        The modalities there are.
-    correction : Correction, optional
-        It must serve them; where none are named, they are all that it serves.
-    default : {"text", "all"}
-        Which they are where neither says so. Text must then be one of the names.
-    """
-    if queries is None or len(queries) == 0:
-        if correction is not None:
-            return correction.queries
-        if default == "all":
-            return tuple(names)
-        if "text" in names:
-            return ("text",)
-        raise InputValueError(
-            f"Say which modality the queries are of (queries=…, --queries): {' or '.join(names)}. "
-            "Only a modality called text is the default."
-        )
-    if queries == "both" and "both" not in names and len(names) != 2:
-        raise InputValueError(
-            f"queries both is for two modalities, got {len(names)}: {', '.join(names)}. Say all."
-        )
-    named = [queries] if isinstance(queries, str) else list(queries)
-    if queries in ("both", "all") and queries not in names:
-        named = list(names)
-    for name in named:
-        check_choice(name, "queries", tuple(names))
-        if correction is not None:
-            correction.check_serves(name)
-    return tuple(name for name in names if name in named)
-
-
-def one_query_modality(queries: str | None, correction: Correction) -> str:
-    """The one modality whose queries are meant; to be named where the correction serves several."""
-    asking = query_modalities(queries, correction.names, correction)
-    if len(asking) > 1:
-        raise InputValueError(
-            f"This correction serves {' and '.join(asking)} queries. Choose with --queries (in "
-            "Python, queries=…)."
-        )
-    return asking[0]
+        return read_correction(path)

@@ -9,9 +9,14 @@ import numpy as np
 
 from modgap.arrays import to_numpy
 from modgap.arrays import unit as unit_rows
-from modgap.core.checks import InputValueError, check_choice, check_finite
+from modgap.core.checks import (
+    Array,
+    InputValueError,
+    check_choice,
+    check_finite,
+)
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import Corrector, offset
+from modgap.corrections.base import Corrector
 from modgap.io import Embeddings, Modalities
 from modgap.moments import PairMoments, RowMoments
 
@@ -314,3 +319,9 @@ def _nearest_rotation(products: np.ndarray) -> np.ndarray:
         turn, _, back = np.linalg.svd(free_left.T @ free_right)
         rotation = rotation + free_left @ turn @ back @ free_right.T
     return rotation
+
+
+def offset(vector: Array, renormalise: bool = True) -> Affine:
+    """The map that adds one vector to every row."""
+    added = to_numpy(vector)
+    return Affine.fitted(len(added), offset=added, renormalise=renormalise)

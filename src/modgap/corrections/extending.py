@@ -10,9 +10,11 @@ from modgap.core.checks import Array, InputValueError, check_choice, check_modal
 from modgap.core.results import Progress, silent
 from modgap.core.text import same_text
 from modgap.corrections.background import Background
-from modgap.corrections.base import Corrector, hash_of_means, used_moments
-from modgap.corrections.correction import Correction, FittedRows
+from modgap.corrections.base import Corrector
+from modgap.corrections.correction import Correction
 from modgap.corrections.expected_wrong import list_of_documents
+from modgap.corrections.fitted_moments import hash_of_means, used_moments
+from modgap.corrections.fitted_rows import FittedRows
 from modgap.corrections.registry import METHODS, make_corrector
 from modgap.corrections.wording import label
 from modgap.io import Embeddings

@@ -6,7 +6,7 @@ subtracted from its score. That is one more column: the document stores −α h,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -88,6 +88,23 @@ class Hubs(Brief):
             raise InputTypeError(f"The keys of a bank must be whole numbers, got {kind}.")
         if self.keyed_by not in (None, *KEYED_BY):
             check_choice(self.keyed_by, "keyed_by", KEYED_BY)
+
+    def check_fits(self, metric: str, queries: Sequence[str], columns: int) -> None:
+        """Refuse a correction of this metric and these queries, mapped to so many columns."""
+        if metric != "inner_product":
+            raise InputValueError(
+                f"Hubs are ranked by inner product, and this correction by {metric}."
+            )
+        if len(queries) > 1:
+            raise InputValueError(
+                "Hubs serve one query modality, and this correction serves "
+                f"{' and '.join(queries)} queries. Make one for each."
+            )
+        if self.bank is not None and self.bank.shape[1] != columns:
+            raise InputValueError(
+                f"The bank must have the {columns} columns of the mapped queries, got "
+                f"{self.bank.shape[1]}."
+            )
 
     def without_bank(self) -> Hubs:
         """The same for queries alone: documents that have their column need no bank."""

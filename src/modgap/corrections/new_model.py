@@ -26,8 +26,9 @@ from modgap.arrays import to_numpy
 from modgap.arrays import unit as unit_rows
 from modgap.core.results import changed, silent
 from modgap.corrections.affine import Affine
-from modgap.corrections.base import used_moments
-from modgap.corrections.correction import Correction, FittedRows
+from modgap.corrections.correction import Correction
+from modgap.corrections.fitted_moments import used_moments
+from modgap.corrections.fitted_rows import FittedRows
 from modgap.io import Embeddings
 
 # s of a ridge: what is tried.

@@ -19,7 +19,8 @@ from modgap.arrays import to_numpy
 from modgap.core.checks import Array, InputValueError, check_choice
 from modgap.core.door import check_matrix
 from modgap.core.results import Result
-from modgap.corrections.correction import Correction, FittedRows, Role
+from modgap.corrections.correction import Correction, Role
+from modgap.corrections.fitted_rows import FittedRows
 from modgap.io import Embeddings
 
 # Fewer rows than these, or fitted on fewer, are never judged.

@@ -8,9 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from modgap.core.checks import InputTypeError, InputValueError, check_choice, check_finite
+from modgap.core.checks import (
+    InputTypeError,
+    InputValueError,
+    check_choice,
+    check_finite,
+)
 from modgap.corrections.base import Corrector
 from modgap.corrections.calibrate import Calibrate
+from modgap.corrections.correction import Correction
 from modgap.corrections.correctors import (
     Center,
     OriginShift,
@@ -20,6 +26,8 @@ from modgap.corrections.correctors import (
     Whiten,
 )
 from modgap.corrections.expected_wrong import ExpectedWrong
+from modgap.corrections.query_names import query_modalities
+from modgap.io import Modalities
 
 CORRECTORS: tuple[type[Corrector], ...] = (
     Calibrate,
@@ -157,3 +165,19 @@ def _parameter(kind: str, name: str, hint: Any, default: Any) -> Parameter:
 
 _KINDS: Mapping[str, type[Corrector]] = {kind.__name__: kind for kind in CORRECTORS}
 METHODS: Mapping[str, Method] = {name: _describe(kind) for name, kind in _KINDS.items()}
+
+
+def fit_each(
+    corrector: Corrector, data: Modalities, queries: str | None, **options: Any
+) -> dict[str, Correction]:
+    """Fit for each of the modalities that query; the corrections by the queries that they serve.
+
+    A corrector that serves all queries at once is fitted once.
+    """
+    one_each = corrector.serves_one
+    asking = query_modalities(queries, data.names)[::-1] if one_each or queries else ()
+    made: dict[str, Correction] = {}
+    for name in asking if one_each else [None]:
+        correction = corrector.fit(data, queries=name, **options).correction_
+        made |= dict.fromkeys(correction.queries, correction)
+    return made

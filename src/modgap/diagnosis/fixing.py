@@ -41,7 +41,8 @@ from modgap.corrections import (
     query_modalities,
     recognise,
 )
-from modgap.corrections.wording import fix_steps, of_preset, share_metric, text_search_command
+from modgap.corrections.next_steps import fix_steps, text_search_command
+from modgap.corrections.wording import of_preset, share_metric
 from modgap.diagnosis.run import diagnose
 from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation import Goal

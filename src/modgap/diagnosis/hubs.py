@@ -19,7 +19,7 @@ from modgap.core.checks import Array
 from modgap.core.results import Result, changed, signed
 from modgap.corrections import Calibrate, ExpectedWrong, Metric, row_length
 from modgap.corrections.bank import check_bank
-from modgap.evaluation.metrics import directions
+from modgap.evaluation.metric_names import directions
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.io import Embeddings, Modalities

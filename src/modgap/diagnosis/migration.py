@@ -47,14 +47,8 @@ from modgap.diagnosis.migration_verdict import (
 from modgap.diagnosis.run import refuse_collapsed
 from modgap.diagnosis.splits import in_shares
 from modgap.evaluation import GroupBootstrap, Interval
-from modgap.evaluation.metrics import (
-    NDCG,
-    Sample,
-    directions,
-    mixed_samples,
-    recall_samples,
-    resample,
-)
+from modgap.evaluation.metric_names import NDCG, directions
+from modgap.evaluation.metrics import Sample, mixed_samples, recall_samples, resample
 from modgap.evaluation.retrieval import Corrected, ranks_across
 from modgap.index.generations import PARTS, new_list
 from modgap.io import Modalities

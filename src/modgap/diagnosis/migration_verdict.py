@@ -16,7 +16,8 @@ from modgap.diagnosis.fixing import check_replaceable
 from modgap.diagnosis.splits import Counted
 from modgap.diagnosis.verdict import MIN_CONFIRM_GROUPS, Verdict, goal_words
 from modgap.evaluation import GroupBootstrap, Interval
-from modgap.evaluation.metrics import NDCG, Sample, metric_label, metric_name, resample
+from modgap.evaluation.metric_names import NDCG, metric_label, metric_name
+from modgap.evaluation.metrics import Sample, resample
 from modgap.index.generations import BACKGROUND_FILE, NEW_FILE, OLD_FILE
 
 # Where recall cannot be judged, so many mapped queries must be nearest to their own old row.

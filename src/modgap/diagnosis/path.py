@@ -24,13 +24,8 @@ from modgap.corrections import (
 from modgap.corrections.interpolated import in_proportion, interpolated
 from modgap.diagnosis.splits import split
 from modgap.diagnosis.verdict import Diagnosis
-from modgap.evaluation.metrics import (
-    AsTheyAre,
-    correction_metrics,
-    metric_descriptions,
-    metric_name,
-    whole,
-)
+from modgap.evaluation.metric_names import metric_descriptions, metric_name
+from modgap.evaluation.metrics import AsTheyAre, correction_metrics, whole
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures.loss import terms_of_pairs

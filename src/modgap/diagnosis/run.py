@@ -54,14 +54,8 @@ from modgap.diagnosis.verdict import (
 from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
 from modgap.evaluation.correction import MAX_GROUPS
 from modgap.evaluation.evaluator import Resampled
-from modgap.evaluation.metrics import (
-    OWN_EXCESS,
-    AsTheyAre,
-    directions,
-    metric_descriptions,
-    metric_name,
-    neighbours_kept,
-)
+from modgap.evaluation.metric_names import OWN_EXCESS, directions, metric_descriptions, metric_name
+from modgap.evaluation.metrics import AsTheyAre, neighbours_kept
 from modgap.evaluation.mixed import mixed_of
 from modgap.evaluation.mixed_results import mixed_results
 from modgap.evaluation.noise import UniformQuantiser

@@ -24,7 +24,7 @@ from modgap.diagnosis.hubs import HubChoice
 from modgap.diagnosis.splits import Counted
 from modgap.evaluation import GOAL_METRICS, Goal, Interval, Scores
 from modgap.evaluation.evaluator import Resampled
-from modgap.evaluation.metrics import OWN_EXCESS, metric_head, metric_label
+from modgap.evaluation.metric_names import OWN_EXCESS, metric_head, metric_label
 from modgap.evaluation.significance import beyond_max_t
 from modgap.measures import Measurement
 

@@ -27,7 +27,8 @@ from modgap.core.locks import sole_writer_of
 from modgap.core.results import Progress, silent
 from modgap.core.stopping import stop_here
 from modgap.corrections import Correction, check_recognised, own_keys
-from modgap.corrections.correction import Role, fingerprint
+from modgap.corrections.correction import Role
+from modgap.corrections.fingerprints import fingerprint
 from modgap.corrections.row_map import RowMap
 from modgap.engines.engine import Engine, LocalEngine, open_engine
 from modgap.engines.row_ranges import pieces

@@ -19,7 +19,8 @@ from modgap.core.files import FULL, WriteError, errno_of
 from modgap.core.locks import sole_writer_of
 from modgap.core.results import Progress, silent
 from modgap.corrections import Correction, check_recognised
-from modgap.corrections.correction import Role, fingerprint
+from modgap.corrections.correction import Role
+from modgap.corrections.fingerprints import fingerprint
 from modgap.corrections.recognition import MAX_SAMPLE
 from modgap.engines.arrow import corrected_batch, rows_of_column, vector_column
 from modgap.io._arrow_columns import numpy_dtype

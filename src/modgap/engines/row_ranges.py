@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modgap.io._matrices import ArrayMatrix, FileMatrix, Matrix, PickedRows, Shards
+from modgap.io._file_matrices import FileMatrix
+from modgap.io._matrices import ArrayMatrix, Matrix, PickedRows, Shards
 
 # A shard of more bytes is several tasks, where any of its rows can be read by itself.
 PIECE_BYTES = 256 * 1024**2

@@ -3,14 +3,8 @@
 from modgap.evaluation.correction import Evaluation, correction_scorer, evaluate_correction
 from modgap.evaluation.driving_dimensions import DrivingDimensions, driving_dimensions
 from modgap.evaluation.evaluator import GOAL_METRICS, Evaluator, Goal, Score, Scores
-from modgap.evaluation.mixed import (
-    MixedCurve,
-    MixedQueries,
-    MixedRetrieval,
-    mixed_curve,
-    mixed_retrieval,
-    ndcg,
-)
+from modgap.evaluation.mixed import MixedQueries, MixedRetrieval, mixed_retrieval, ndcg
+from modgap.evaluation.mixed_by_share import MixedCurve, mixed_curve
 from modgap.evaluation.noise import (
     Gaussian,
     Int8,

@@ -28,10 +28,11 @@ from modgap.corrections import (
     check_recognised,
     query_modalities,
 )
-from modgap.corrections.base import hash_of_means
+from modgap.corrections.fitted_moments import hash_of_means
 from modgap.evaluation.evaluator import Evaluator, Scores
-from modgap.evaluation.metrics import NDCG, directions, metric_label, metric_name
-from modgap.evaluation.mixed import curve_of, mixed_of, mixed_retrieval
+from modgap.evaluation.metric_names import NDCG, directions, metric_label, metric_name
+from modgap.evaluation.mixed import mixed_of, mixed_retrieval
+from modgap.evaluation.mixed_by_share import curve_of
 from modgap.evaluation.noise import Gaussian, Noise, Quantiser
 from modgap.evaluation.retrieval import Corrected, matched, retrieval, retrieval_of
 from modgap.evaluation.robustness import robustness

@@ -10,14 +10,8 @@ import numpy as np
 
 from modgap.core.results import Result
 from modgap.corrections import Correction, Metric
-from modgap.evaluation.metrics import (
-    NDCG,
-    OWN_EXCESS,
-    AsTheyAre,
-    correction_metrics,
-    metric_name,
-    resample,
-)
+from modgap.evaluation.metric_names import NDCG, OWN_EXCESS, metric_name
+from modgap.evaluation.metrics import AsTheyAre, correction_metrics, resample
 from modgap.evaluation.significance import GroupBootstrap, Interval
 from modgap.io import Modalities
 

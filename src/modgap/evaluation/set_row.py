@@ -12,7 +12,7 @@ from modgap.core.checks import Array, InputValueError
 from modgap.core.results import Result
 from modgap.corrections import Calibrate, Metric, query_modalities
 from modgap.evaluation.evaluator import Evaluator
-from modgap.evaluation.metrics import NDCG, directions
+from modgap.evaluation.metric_names import NDCG, directions
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import (

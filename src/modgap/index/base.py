@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Self
 
 from modgap.core.checks import InputValueError
-from modgap.corrections.wording import changed_lines
+from modgap.corrections.next_steps import changed_lines
 from modgap.index.changing import ChangedStore
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.metadata import Graphs, check_note

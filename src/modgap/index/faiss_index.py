@@ -6,8 +6,7 @@ import json
 import operator
 import os
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +19,21 @@ from modgap.core.limits import parse_json
 from modgap.core.locks import sole_writer_of
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.index.base import VectorIndex
+from modgap.index.faiss_objects import (
+    file_fingerprint,
+    indexes_of,
+    keep_rows,
+    query_transforms,
+    searched_index,
+    write_indexes,
+)
 from modgap.index.hits import Hit, Id, IdType
-from modgap.index.metadata import FORMAT, Graphs, Note
+from modgap.index.metadata import FORMAT, Note
 from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector
 from modgap.search import Hits
 
 _KIND = "table of ids"
-_ENDS = 1 << 20
 # Numbers in a factory: FAISS's own advice for a billion rows ends at IVF1048576.
 _MOST = {"IVF": 1 << 20, "HNSW": 512, "NSG": 512, "x": 16} | dict.fromkeys(
     ("PCA", "PCAR", "PCAW", "PCAWR", "OPQ", "RR", "ITQ", "L"), 1 << 14
@@ -112,10 +118,13 @@ class FaissIndex(VectorIndex):
         if not self._indexes:
             raise InputValueError(f"{self.place} holds no documents to export.")
         if (only is None) == (self.graphs == "each"):
+            others = " by score; or build it with one_graph=True"
+            if any(one.background is not None for one in self._given):
+                others = " (modgap.search.merge, with correction.background)"
             raise InputValueError(
                 f"{self.place} has one FAISS index for each modality, and a file holds one: say "
                 f"whose documents to export (only={self.names[0]!r}), export each, and merge what "
-                f"they find{self._other_exports()}."
+                f"they find{others}."
                 if only is None
                 else f"{self.place} holds all modalities in one FAISS index. Leave only out."
             )
@@ -132,12 +141,7 @@ class FaissIndex(VectorIndex):
         for step in reversed(query_transforms(vector, modality)):
             whole.prepend_transform(step)
         with atomic_path(path) as temporary:
-            _write_indexes(temporary, [whole])
-
-    def _other_exports(self) -> str:
-        if any(one.background is not None for one in self._given):
-            return " (modgap.search.merge, with correction.background)"
-        return " by score; or build it with one_graph=True"
+            write_indexes(temporary, [whole])
 
     def _lock(self) -> None:
         for path in (self.path, self._table):
@@ -150,7 +154,7 @@ class FaissIndex(VectorIndex):
         if not self._table.exists():
             return {}
         header, tensors = read_tensors(self._table, _KIND)
-        found = _fingerprint(self.path)
+        found = file_fingerprint(self.path)
         if header.get("index_file") != found and self._next_table.exists():
             header, tensors = read_tensors(self._next_table, _KIND)
         note: Note = header["note"]
@@ -165,7 +169,7 @@ class FaissIndex(VectorIndex):
         self._modalities = [note["names"][code] for code in tensors["modality"]]
         self._places_of, self._as_arrays = {}, ()
         reader = self._faiss.FileIOReader(str(self.path))
-        parts = [*_parts(note["vectors"], note["names"], note["graphs"])]
+        parts = [*indexes_of(note["vectors"], note["names"], note["graphs"])]
         self._indexes = {part: self._faiss.read_index(reader) for part in parts}
         held = [self._indexes[part].ntotal == len(self._places(part[1])) for part in parts]
         return note if all(held) else {}
@@ -179,10 +183,10 @@ class FaissIndex(VectorIndex):
         codes = [note["names"].index(name) for name in self._modalities]
         tensors = {"ids": ids, "modality": np.array(codes, np.uint8)}
         assert self._note is not None
-        parts = _parts(self._note["vectors"], self.names, self.graphs)
+        parts = indexes_of(self._note["vectors"], self.names, self.graphs)
         with atomic_path(self.path) as vectors:
-            _write_indexes(vectors, [self._indexes[part] for part in parts])
-            found = _fingerprint(vectors)
+            write_indexes(vectors, [self._indexes[part] for part in parts])
+            found = file_fingerprint(vectors)
             header = {"note": note, "index_file": found, "factory": self.factory}
             write_tensors(self._next_table, _KIND, tensors, header)
         self._next_table.replace(self._table)
@@ -206,7 +210,7 @@ class FaissIndex(VectorIndex):
 
     def _has_graphs(self) -> bool:
         held = [*self._indexes.values()] or [self._new(self._given[0].dim_out)]
-        return isinstance(self._searched(held[0]), self._faiss.IndexHNSW)
+        return isinstance(searched_index(held[0]), self._faiss.IndexHNSW)
 
     def _searches_graphs(self) -> bool:
         return True
@@ -225,7 +229,7 @@ class FaissIndex(VectorIndex):
 
     def _make(self, note: Note, id_type: IdType) -> None:
         self._forget()
-        for part in _parts(note["vectors"], self.names, self.graphs):
+        for part in indexes_of(note["vectors"], self.names, self.graphs):
             self._indexes[part] = self._new(self.vectors[part[0]].dim)
 
     def _add(
@@ -252,7 +256,7 @@ class FaissIndex(VectorIndex):
                 self._ids[place] = None
 
     def _make_room(self, new: Sequence[str]) -> None:
-        for part in _parts(self.vectors, self.names, self.graphs):
+        for part in indexes_of(self.vectors, self.names, self.graphs):
             if part not in self._indexes:
                 self._indexes[part] = self._new(self.vectors[part[0]].dim)
 
@@ -325,11 +329,12 @@ class FaissIndex(VectorIndex):
             return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
         wanted = None if part else only
         if exact and self.graphs == "one":
-            stored = self._faiss.downcast_index(self._searched(index).storage)
-            scores, places = stored.search(queries, k, params=self._selected(wanted))
+            stored = self._faiss.downcast_index(searched_index(index).storage)
+            parameters = self._faiss.SearchParameters(**self._selected(wanted))
+            scores, places = stored.search(queries, k, params=parameters)
         else:
-            found = index.search(queries, k, params=self._parameters(index, vector, wanted))
-            scores, places = found
+            parameters = self._parameters(index, vector, wanted)
+            scores, places = index.search(queries, k, params=parameters)
         if part is not None:  # a place that is missing stays below zero
             places = np.where(places < 0, -1, self._places(part)[places])
         return scores, places
@@ -343,15 +348,8 @@ class FaissIndex(VectorIndex):
             self._places_of[only] = np.array(held, dtype=np.int64)
         return self._places_of[only]
 
-    def _searched(self, index: Any) -> Any:
-        """The index that is searched, behind its transforms where it has any."""
-        index = self._faiss.downcast_index(index)
-        if isinstance(index, self._faiss.IndexPreTransform):
-            return self._faiss.downcast_index(index.index)
-        return index
-
     def _check_options(self, index: Any) -> None:
-        faiss, searched = self._faiss, self._searched(index)
+        faiss, searched = self._faiss, searched_index(index)
         given = {"ef_search": self.ef_search, "nprobe": self.nprobe, "one_graph": self.one_graph}
         kinds = {"nprobe": faiss.IndexIVF}
         for option, value in given.items():
@@ -362,20 +360,17 @@ class FaissIndex(VectorIndex):
                     f"{type(searched).__name__}. Leave {option} out."
                 )
 
-    def _selected(self, only: str | None) -> Any:
-        """A filter in FAISS's words; None where nothing is asked."""
+    def _selected(self, only: str | None) -> dict[str, Any]:
+        """A filter in FAISS's words; nothing where nothing is asked."""
         if only is None:
-            return None
-        return self._faiss.SearchParameters(sel=self._filter(only))
-
-    def _filter(self, only: str) -> Any:
+            return {}
         mask = np.array([name == only for name in self._modalities])
-        return self._faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        return {"sel": self._faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
 
     def _parameters(self, index: Any, vector: StoredVector, only: str | None) -> Any:
         """Filter, ef_search and nprobe in FAISS's words; None where nothing is asked."""
-        faiss, searched = self._faiss, self._searched(index)
-        given: dict[str, Any] = {} if only is None else {"sel": self._filter(only)}
+        faiss, searched = self._faiss, searched_index(index)
+        given = self._selected(only)
         if isinstance(searched, faiss.IndexHNSW):
             ef_search = self.ef_search or vector.ef_search
             parameters = faiss.SearchParametersHNSW(efSearch=ef_search, **given)
@@ -383,7 +378,7 @@ class FaissIndex(VectorIndex):
             nprobe = self.nprobe or searched.nprobe
             parameters = faiss.SearchParametersIVF(nprobe=nprobe, **given)
         else:
-            return self._selected(only)
+            return faiss.SearchParameters(**given) if given else None
         if isinstance(faiss.downcast_index(index), faiss.IndexPreTransform):
             return faiss.SearchParametersPreTransform(index_params=parameters)
         return parameters
@@ -399,87 +394,3 @@ class FaissIndex(VectorIndex):
         self._table.unlink(missing_ok=True)
         self._next_table.unlink(missing_ok=True)
         self._forget()
-
-
-def keep_rows(index: Any, kept: np.ndarray) -> None:
-    """Leave in a FAISS index the rows that ``kept`` says; the others close up.
-
-    A graph cannot lose rows: it is built again of those it holds.
-    """
-    faiss = require("faiss", "faiss", "A FAISS index")
-    if np.all(kept):
-        return
-    searched = faiss.downcast_index(index)
-    if isinstance(searched, faiss.IndexPreTransform):
-        keep_rows(searched.index, kept)
-        index.ntotal = searched.index.ntotal
-        return
-    if isinstance(searched, faiss.IndexHNSW):
-        rows = faiss.downcast_index(searched.storage).reconstruct_batch(np.flatnonzero(kept))
-        searched.reset()
-        searched.add(rows)
-        return
-    searched.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(~kept)))
-    if isinstance(searched, faiss.IndexIVF):  # its lists hold numbers of rows, which close up
-        numbers = np.cumsum(kept) - 1
-        for one in range(searched.nlist):
-            size = searched.invlists.list_size(one)
-            if size:
-                held = faiss.rev_swig_ptr(searched.invlists.get_ids(one), size)
-                held[:] = numbers[held]
-
-
-def _write_indexes(path: Path, indexes: Iterable[Any]) -> None:
-    """Write FAISS indexes one after the other; its own writer hides what fails on closing."""
-    faiss = require("faiss", "faiss", "A FAISS index")
-    with path.open("wb") as file:
-        writer = faiss.PyCallbackIOWriter(file.write)
-        for index in indexes:
-            faiss.write_index(index, writer)
-
-
-def _fingerprint(path: Path) -> list[int]:
-    """Size and checksums of both ends of a file, enough to tell one index from the next."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        first = file.read(_ENDS)
-        file.seek(max(size - _ENDS, 0))
-        return [size, zlib.crc32(first), zlib.crc32(file.read(_ENDS))]
-
-
-def _parts(
-    vectors: Iterable[str], names: Iterable[str], graphs: Graphs | None
-) -> Iterator[tuple[str, str | None]]:
-    """The FAISS indexes of a file in their order: by vector, and by modality if it has graphs."""
-    each: list[str | None] = [*names] if graphs == "each" else [None]
-    return ((name, part) for name in vectors for part in each)
-
-
-def query_transforms(vector: StoredVector, modality: str) -> list[Any]:
-    """The query map of a modality as FAISS transforms, to be applied in this order."""
-    faiss = require("faiss", "faiss", "A FAISS transform")
-    affine = vector.correction.affine(modality, "query").dense()
-    steps: list[Any] = []
-    if affine.normalise:
-        steps.append(faiss.NormalizationTransform(affine.dim_in, 2.0))
-    if affine.matrix is not None or affine.offset is not None:
-        matrix = np.eye(affine.dim_in) if affine.matrix is None else affine.matrix
-        steps.append(_linear(affine.scale * matrix, affine.offset))
-    if affine.renormalise or vector.correction.metric == "cosine":
-        steps.append(faiss.NormalizationTransform(affine.dim_out, 2.0))
-    if vector.dim > affine.dim_out:
-        added = np.zeros(vector.dim)
-        if vector.correction.hubs is not None:
-            added[affine.dim_out] = 1.0
-        steps.append(_linear(np.eye(vector.dim, affine.dim_out), added))
-    return steps
-
-
-def _linear(matrix: np.ndarray, offset: np.ndarray | None) -> Any:
-    faiss = require("faiss", "faiss", "A FAISS transform")
-    step = faiss.LinearTransform(matrix.shape[1], matrix.shape[0], offset is not None)
-    faiss.copy_array_to_vector(np.ascontiguousarray(matrix, np.float32).ravel(), step.A)
-    if offset is not None:
-        faiss.copy_array_to_vector(offset.astype(np.float32), step.b)
-    step.is_trained = True
-    return step

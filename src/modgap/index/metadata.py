@@ -11,7 +11,7 @@ from modgap._version import __version__
 from modgap.core.checks import InputValueError
 from modgap.core.limits import parse_json
 from modgap.corrections import Correction
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.hits import Id, IdType
 from modgap.index.stored_vectors import StoredVector

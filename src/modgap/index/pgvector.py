@@ -23,7 +23,7 @@ from modgap.index.postgres_names import (
     quoted_table,
     quoted_text,
 )
-from modgap.index.sql_column import ColumnPlace
+from modgap.index.sql_column_place import ColumnPlace
 from modgap.index.store import BATCH_ROWS
 from modgap.index.stored_vectors import Corrections, StoredVector, vector_names
 

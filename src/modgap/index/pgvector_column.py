@@ -20,10 +20,10 @@ from modgap.index.sql_column import (
     CORRECTED_ROWS,
     FILL_ROWS,
     LOCK_TIMEOUT,
-    ColumnPlace,
     CorrectedColumn,
     column_names,
 )
+from modgap.index.sql_column_place import ColumnPlace
 from modgap.index.stored_vectors import (
     Corrections,
     StoredVector,

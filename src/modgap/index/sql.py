@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from modgap.corrections import Correction, Hubs
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.postgres_names import (
     OPERATORS,
@@ -19,13 +19,8 @@ from modgap.index.postgres_names import (
     shortened,
     table_parts,
 )
-from modgap.index.sql_column import (
-    FILL_ROWS,
-    LOCK_TIMEOUT,
-    ColumnPlace,
-    CorrectedColumn,
-    column_names,
-)
+from modgap.index.sql_column import FILL_ROWS, LOCK_TIMEOUT, CorrectedColumn, column_names
+from modgap.index.sql_column_place import ColumnPlace
 from modgap.index.sql_expected_wrong import judged_query
 from modgap.index.stored_vectors import (
     StoredVector,

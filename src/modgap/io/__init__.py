@@ -8,14 +8,8 @@ from modgap.io.id_matches import PairingWarning
 from modgap.io.items import Items, open_items
 from modgap.io.manifest import Manifest, Shard, write_manifest
 from modgap.io.modalities import Modalities, Thumbnail
-from modgap.io.opening import (
-    from_table,
-    open_embeddings,
-    open_modalities,
-    open_modality,
-    open_pair,
-    open_queries,
-)
+from modgap.io.opened_sides import open_modality
+from modgap.io.opening import from_table, open_embeddings, open_modalities, open_pair, open_queries
 from modgap.io.writing import write_embeddings, write_pair, write_vectors
 
 __all__ = [

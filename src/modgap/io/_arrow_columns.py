@@ -14,7 +14,8 @@ from modgap.core.checks import InputValueError
 from modgap.core.lazy import pa, pc
 from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, listed
-from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix
+from modgap.io._file_matrices import ReadMatrix
+from modgap.io._matrices import BATCH_ROWS, Matrix
 
 
 class ArrowPart(ABC):

@@ -12,7 +12,8 @@ import numpy as np
 
 from modgap.core.checks import InputError, InputTypeError, InputValueError, did_you_mean, first_line
 from modgap.core.door import check_matrix
-from modgap.io._matrices import BATCH_ROWS, FileMatrix, Matrix, PickedRows, Shards
+from modgap.io._file_matrices import FileMatrix
+from modgap.io._matrices import BATCH_ROWS, Matrix, PickedRows, Shards
 from modgap.io.remote import RemotePath
 
 # The name of the rows in a file that holds one matrix, and in the files modgap writes.

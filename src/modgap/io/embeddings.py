@@ -81,7 +81,7 @@ class Embeddings:
         if isinstance(rows, cls):
             return rows
         if is_opened(rows):
-            from modgap.io.opening import open_modality
+            from modgap.io.opened_sides import open_modality
 
             return open_modality(rows, modality or name)
         return cls(name, ArrayMatrix(check_matrix(rows, name)))

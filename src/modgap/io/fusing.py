@@ -12,7 +12,8 @@ from modgap.arrays import unit
 from modgap.core.checks import Array, InputValueError, check_finite
 from modgap.core.door import check_two, opened_two
 from modgap.io._contents import EMBEDDING, Contents
-from modgap.io._matrices import Matrix, ReadMatrix
+from modgap.io._file_matrices import ReadMatrix
+from modgap.io._matrices import Matrix
 from modgap.io.column_roles import column_roles
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from modgap.core.checks import (
@@ -16,24 +15,20 @@ from modgap.core.checks import (
     did_you_mean,
 )
 from modgap.core.text import same_text
-from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
-from modgap.io.column_roles import column_roles, own_column, own_prefixes, two_columns
-from modgap.io.embedded import pictures_inside
+from modgap.io.column_roles import own_column, own_prefixes, two_columns
 from modgap.io.embeddings import Embeddings
-from modgap.io.file_formats import open_contents, open_together
-from modgap.io.formats.clip_retrieval import EMBEDDED
-from modgap.io.formats.tables import is_opened, is_table
-from modgap.io.group_labels import find_groups, labels_of
+from modgap.io.file_formats import open_contents
+from modgap.io.formats.tables import is_opened
+from modgap.io.group_labels import labels_of
 from modgap.io.long_tables import (
     MODALITY,
-    by_modality,
     modality_column_of,
     of_modality,
     refuse_long,
-    wanted_modalities,
 )
-from modgap.io.modalities import DEFAULT_NAMES, Modalities, Thumbnail
+from modgap.io.modalities import DEFAULT_NAMES, Modalities
+from modgap.io.opened_sides import Source, open_long, open_sides, paired_up
 
 
 def open_embeddings(
@@ -73,7 +68,7 @@ def open_embeddings(
         refuse_long(contents)
     else:
         contents = of_modality(contents, modality)
-    found = _Source(contents, column or contents.only_embedding()).embeddings()
+    found = Source(contents, column or contents.only_embedding()).embeddings()
     for kind, given in (("groups", groups), ("ids", ids)):
         if given is not None:
             found = found.with_column(kind, labels_of(given, contents, found, kind))
@@ -126,23 +121,23 @@ def open_pair(
         long = modality_column_of(contents, modality_column)
         if long is not None and y_column is None:
             wanted = None if tuple(names) == DEFAULT_NAMES else (first, second)
-            return _open_long(contents, long, x_column, wanted, groups, paired)
+            return open_long(contents, long, x_column, wanted, groups, paired)
         if tuple(names) == DEFAULT_NAMES and contents.names is not None:
             prefixes = dict(zip(contents.names, prefixes.values(), strict=True))
         columns = two_columns(contents, x_column, y_column, (first, second))
         sources = {
-            name: _Source(contents, column, (name, *own))
+            name: Source(contents, column, (name, *own))
             for column, (name, own) in zip(columns, prefixes.items(), strict=True)
         }
-        return _paired_up(sources, groups, paired)
+        return paired_up(sources, groups, paired)
     if modality_column is not None:
         raise InputValueError(
             "A column that says which modality a row is belongs to one table of all; give no "
             "second one beside it."
         )
     chosen = {first: x_column, second: y_column}
-    sources = _open_sides({first: path_x, second: path_y}, chosen, prefixes, bad_shards)
-    return _paired_up(sources, groups, paired)
+    sources = open_sides({first: path_x, second: path_y}, chosen, prefixes, bad_shards)
+    return paired_up(sources, groups, paired)
 
 
 def from_table(
@@ -195,7 +190,7 @@ def from_table(
             )
         contents = replace(contents, columns={**contents.columns, "id": contents.columns[id]})
     wanted = None if names is None else check_modalities(tuple(names))
-    return _open_long(contents, column, embedding, wanted, groups, paired)
+    return open_long(contents, column, embedding, wanted, groups, paired)
 
 
 def open_modalities(
@@ -231,7 +226,7 @@ def open_modalities(
     given = dict(zip(names, paths.values(), strict=True))
     for name in chosen:
         check_choice(name, "modality", names)
-    sources = _open_sides(given, chosen, {name: own_prefixes(name) for name in names}, bad_shards)
+    sources = open_sides(given, chosen, {name: own_prefixes(name) for name in names}, bad_shards)
     seen: dict[tuple[int, str], str] = {}
     for name, source in sources.items():
         key = id(source.contents), source.column
@@ -241,7 +236,7 @@ def open_modalities(
                 "Give each a file, or an array or column of its own."
             )
         seen[key] = name
-    return _paired_up(sources, groups, paired)
+    return paired_up(sources, groups, paired)
 
 
 def open_queries(
@@ -269,7 +264,7 @@ def open_queries(
     for name, path in paths.items():
         check_choice(name, "modality", data.names)
         contents = of_modality(open_contents(path, f"{name} queries"), name)
-        rows[name] = side = _Source(contents, own_column(contents, name)).embeddings()
+        rows[name] = side = Source(contents, own_column(contents, name)).embeddings()
         if name in given:
             labels[name] = labels_of(given[name], contents, side)
         elif data.keyed_by == "group" and side.groups is not None:
@@ -277,127 +272,6 @@ def open_queries(
         elif data.keyed_by == "id" and side.ids is not None:
             labels[name] = side.ids
     return data.with_queries(rows, labels)
-
-
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """The rows of a modality: a matrix of a file, or ``rows`` in memory.
-
-    Names of its columns may start with one of ``prefixes``.
-    """
-
-    contents: Contents
-    column: str
-    prefixes: tuple[str, ...] = ()
-    rows: Embeddings | None = None
-
-    def embeddings(self, *, alone: bool = True, others: Sequence[str] = ()) -> Embeddings:
-        """The rows; ``alone`` where the file holds no other modality's.
-
-        Names of columns that belong to other modalities start with one of ``others``.
-        """
-        if self.rows is not None:
-            return self.rows
-        matrix, columns = self.contents.matrix(self.column), self.contents.columns
-        if not columns:
-            return Embeddings(str(self.contents.path), matrix)
-        own = () if alone else tuple(dict.fromkeys((self.column, *self.prefixes)))
-        roles, fields = column_roles(columns, matrix.shape[0], own, others)
-        return Embeddings(str(self.contents.path), matrix, roles, fields)
-
-
-def _open_sides(
-    given: Mapping[str, Any],
-    columns: Mapping[str, str | None],
-    prefixes: Mapping[str, tuple[str, ...]],
-    bad_shards: BadShards,
-) -> dict[str, _Source]:
-    """The rows of each modality by name; a file or table that several share is opened once."""
-    keys = {name: id(one) if is_table(one) else str(one) for name, one in given.items()}
-    first_of = {key: name for name, key in reversed(keys.items())}
-    once = {name: given[name] for name in given if first_of[keys[name]] == name}
-    held = open_together(once, bad_shards)
-    sources: dict[str, _Source] = {}
-    for name, one in given.items():
-        if not is_opened(one):  # rows in memory have no columns that could be named
-            sources[name] = _Source(Contents(Path(name), {}), "", rows=Embeddings.of(one, name))
-            continue
-        contents = of_modality(held[first_of[keys[name]]], name)
-        column = columns.get(name) or own_column(contents, name)
-        sources[name] = _Source(contents, column, prefixes[name])
-    return sources
-
-
-def open_modality(path: Any, modality: str, *, column: str | None = None) -> Embeddings:
-    """The rows of one modality of a file, folder or table that may hold others as well.
-
-    ``column`` is the name of the array or column, by default the one that is called like the
-    modality, else the only one.
-    """
-    contents = of_modality(open_contents(path, modality), modality)
-    found = column or own_column(contents, modality)
-    source = _Source(contents, found, own_prefixes(modality))
-    return source.embeddings(alone=len(contents.embeddings) == 1)
-
-
-def _open_long(
-    contents: Contents,
-    column: str,
-    embedding: str | None,
-    names: tuple[str, ...] | None,
-    groups: Any,
-    paired: bool | None,
-) -> Modalities:
-    """The modalities of a long table, paired by group or by id, and not by place."""
-    parts = wanted_modalities(by_modality(contents, column), names)
-    if len(parts) < 2:
-        raise InputValueError(
-            f"{contents.path} must hold two modalities, but {column!r} says {', '.join(parts)} "
-            "throughout. Pass the other modality as the second path or table."
-        )
-    check_modalities(tuple(parts))
-    sources = {
-        name: _Source(part, embedding or part.only_embedding()) for name, part in parts.items()
-    }
-    return _paired_up(sources, groups, paired, by_place=False)
-
-
-def _paired_up(
-    sources: Mapping[str, _Source], groups: Any, paired: bool | None, *, by_place: bool = True
-) -> Modalities:
-    """The modalities as one value: rows of one space, and which of them match."""
-    sides: dict[str, Embeddings] = {}
-    for name, source in sources.items():
-        beside = [one for one in sources.values() if one.contents is source.contents]
-        # Columns of other modalities of the same file start with their names.
-        others = {prefix for one in beside for prefix in (one.column, *one.prefixes)}
-        others -= {source.column, *source.prefixes}
-        sides[name] = source.embeddings(alone=len(beside) == 1, others=tuple(others))
-    (first, own), *rest = sides.items()
-    for name, side in rest:
-        if side.matrix.shape[1] != own.matrix.shape[1]:
-            for one in (own, side):
-                next(one.batches(), None)  # says so where its own rows differ in length
-            raise InputValueError(
-                f"{first} and {name} must have the same number of columns, "
-                f"got {own.dim} and {side.dim}. Embed both with the same model."
-            )
-    labels = groups
-    by_group = groups is not None or all("groups" in side.columns for side in sides.values())
-    if by_group and paired is not False:
-        labels = find_groups(groups, sides, {n: source.contents for n, source in sources.items()})
-    found = Modalities.of_sides(sides, labels, paired, by_place=by_place)
-    # Pictures of images that `modgap embed` embedded, where the images still are.
-    thumbnails: dict[str, Thumbnail] = {}
-    for name, source in sources.items():
-        note, path = source.contents.note, source.contents.path
-        if note is None or source.column != EMBEDDED["image"]:
-            continue
-        # Only what was named is fetched: no images from a store far away.
-        if "ids" in sides[name].columns and isinstance(path, Path):
-            picture = pictures_inside(note, sides[name], path)
-            thumbnails |= {name: picture} if picture else {}
-    return replace(found, thumbnails=thumbnails)
 
 
 # Names of parameters, which say nothing about the modality.

@@ -6,26 +6,18 @@ rank-one terms, divided by the moved norms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from modgap.arrays import (
-    LogSums,
-    Scratch,
-    Tile,
     along,
-    as_float,
     cached_blocks,
-    is_torch,
     like,
     namespace,
-    passed,
-    product_pass,
     row_blocks,
-    row_norms,
     rows_per_block,
     sum_squares,
     to_numpy,
@@ -34,7 +26,6 @@ from modgap.arrays import (
 )
 from modgap.core.checks import (
     Array,
-    InputValueError,
     check_choice,
     check_count,
     check_numbers,
@@ -42,50 +33,14 @@ from modgap.core.checks import (
 )
 from modgap.core.door import check_pairs
 from modgap.core.results import HasFigure, Result
-from modgap.core.threads import in_threads
 from modgap.measures.ellipsoid import histogram_divergence
-from modgap.measures.loss import (
-    LossTerms,
-    logits_of,
-    numbered_batches,
-    stack_terms,
-    terms_of,
-    terms_of_logits,
-)
+from modgap.measures.moved_losses import Move, moved_losses, moved_norms, scaled_rows
 from modgap.moments.pair import pair_moments_of
 
 DEFAULT_LAMBDAS = tuple(round(0.1 * step, 1) for step in range(-5, 26))
 DEFAULT_ALPHAS = tuple(round(0.1 * step, 1) for step in range(-10, 16))
 _TERMS = ("loss", "alignment", "uniformity", "matched", "mismatched")
 DEFAULT_TEMPERATURES = (0.01, 0.02, 0.1, 1.0)
-
-
-@dataclass(frozen=True)
-class _Move:
-    """Cosines after a move: (S + a_i + b_j + c) / (norm_i · norm_j)."""
-
-    a: Array
-    b: Array
-    c: float
-    norm_x: Array
-    norm_y: Array
-
-    def cosines(self, products: Array, where: Callable[[Array, int], Array], out: Array) -> Array:
-        """Moved cosines of some products, into ``out``.
-
-        ``where`` picks and shapes what belongs to their rows (0) and columns (1).
-        """
-        xp = namespace(products)
-        parts = (
-            where(self.a, 0) + self.c, where(self.b, 1),
-            1 / where(self.norm_x, 0), 1 / where(self.norm_y, 1),
-        )  # fmt: skip
-        a, b, x, y = (xp.astype(part, products.dtype) for part in parts)
-        moved = xp.add(products, a, out=out)
-        moved += b
-        moved *= x
-        moved *= y
-        return moved
 
 
 @dataclass(frozen=True)
@@ -157,23 +112,23 @@ def shift_landscape_of(
     x_squares, y_squares = sum_squares(X), sum_squares(Y)
     squared = float(namespace(gap).sum(gap * gap))
     moves = [
-        _Move(
+        Move(
             a=step * x_gap,
             b=-step * y_gap,
             c=-(step**2) * squared,
-            norm_x=_norm(x_squares, -2 * step * x_gap, step**2 * squared),
-            norm_y=_norm(y_squares, 2 * step * y_gap, step**2 * squared),
+            norm_x=moved_norms(x_squares, -2 * step * x_gap, step**2 * squared),
+            norm_y=moved_norms(y_squares, 2 * step * y_gap, step**2 * squared),
         )
         for step in steps.tolist()
     ]
     gaps = _signed_gaps(X, Y, gap, steps, moves)
-    terms = _losses(X, Y, moves, heats.tolist(), batch_size)
+    terms = moved_losses(X, Y, moves, heats.tolist(), batch_size)
     losses = np.array([[t.loss for t in row] for row in terms]).T
     return ShiftLandscape(steps, heats, gaps, losses, batch_size)
 
 
 def _signed_gaps(
-    X: Array, Y: Array, gap: Array, steps: np.ndarray, moves: Sequence[_Move]
+    X: Array, Y: Array, gap: Array, steps: np.ndarray, moves: Sequence[Move]
 ) -> np.ndarray:
     """Distances of the moved, normalised centres; negative when they have changed sides."""
     xp = namespace(X)
@@ -267,7 +222,7 @@ def origin_landscape_of(
 ) -> OriginLandscape:
     """``origin_landscape`` of checked pairs."""
     steps = np.asarray(alphas)
-    X, Y = _scaled(X), _scaled(Y)
+    X, Y = scaled_rows(X), scaled_rows(Y)
     xp = namespace(X)
     moments = pair_moments_of(X, Y, detail="mean", unit=False)
     mean_x, mean_y = moments.x.given.mean, moments.y.given.mean
@@ -279,19 +234,19 @@ def origin_landscape_of(
     by_x = [step * (move in ("x", "both")) for step in steps.tolist()]
     by_y = [step * (move in ("y", "both")) for step in steps.tolist()]
     moves = [
-        _Move(
+        Move(
             a=-ay * xy,
             b=-ax * yx,
             c=ax * ay * xy_mean,
-            norm_x=_norm(x_squares, -2 * ax * xx, ax**2 * xx_mean),
-            norm_y=_norm(y_squares, -2 * ay * yy, ay**2 * yy_mean),
+            norm_x=moved_norms(x_squares, -2 * ax * xx, ax**2 * xx_mean),
+            norm_y=moved_norms(y_squares, -2 * ay * yy, ay**2 * yy_mean),
         )
         for ax, ay in zip(by_x, by_y, strict=True)
     ]
     typical_x = _moved_conformities(X, mean_x, by_x, [moved.norm_x for moved in moves])
     typical_y = _moved_conformities(Y, mean_y, by_y, [moved.norm_y for moved in moves])
     divergences = histogram_divergence(typical_x, typical_y, bins)
-    terms = [row[0] for row in _losses(X, Y, moves, [temperature], batch_size)]
+    terms = [row[0] for row in moved_losses(X, Y, moves, [temperature], batch_size)]
     return OriginLandscape(
         alphas=steps,
         **{name: np.array([getattr(t, name) for t in terms]) for name in _TERMS},
@@ -316,97 +271,3 @@ def _moved_conformities(
     )
     products = (along_totals - xp.sum(shifts * totals, axis=1)) * weights.T
     return (products - 1) / (n - 1)
-
-
-def _losses(
-    X: Array,
-    Y: Array,
-    moves: Sequence[_Move],
-    temperatures: Sequence[float],
-    batch_size: int | None,
-) -> list[list[LossTerms]]:
-    """Loss terms for each move (outer) and temperature (inner), from one product per block."""
-    xp = namespace(X)
-    n = X.shape[0]
-    # Beside a row of length 1, products of rows this short leave the range of float32.
-    if min(float(xp.min(row_norms(A))) for A in (X, Y)) < 1e-12:
-        X, Y = widen(X), widen(Y)
-    if batch_size is None or batch_size >= n:
-        every = _MovedLosses(moves, [[logits_of(X, Y, t) for t in temperatures] for _ in moves])
-        product_pass(X, Y, [every])
-        return [[terms_of_logits(logits) for logits in row] for row in every.logits]
-    parts: list[list[list[Any]]] = [[[] for _ in temperatures] for _ in moves]
-    scratch = Scratch()
-
-    def look(stack: tuple[slice, Array, Array]) -> tuple[int, list[list[Any]]]:
-        rows, A, B = stack
-        # With the batches last, every step runs along memory.
-        products = xp.permute_dims(A @ xp.matrix_transpose(B), (1, 2, 0))
-        products = xp.asarray(products, copy=True) if is_torch(X) else products.copy()
-
-        def where(values: Array, side: int) -> Array:
-            shaped = values[rows].reshape(A.shape[:2]).T
-            return shaped[:, None, :] if side == 0 else shaped[None, :, :]
-
-        out = scratch.shaped(products, 0)
-        return rows.stop - rows.start, [
-            stack_terms(move.cosines(products, where, out), temperatures) for move in moves
-        ]
-
-    stacks = numbered_batches(X, Y, batch_size)
-    for count, found in in_threads(look, stacks, 1 if is_torch(X) else None):
-        for lists, terms in zip(parts, found, strict=True):
-            for held, part in zip(lists, terms, strict=True):
-                held.append(part)
-        passed(count / n)
-    return [[_joined(found) for found in lists] for lists in parts]
-
-
-class _MovedLosses:
-    """The losses of every move, and for it of every temperature; a consumer of products."""
-
-    def __init__(self, moves: Sequence[_Move], logits: list[list[LogSums]]) -> None:
-        self._moves, self.logits = moves, logits
-
-    def look(self, tile: Tile) -> list[list[Any]]:
-        def where(values: Array, side: int) -> Array:
-            return values[tile.rows][:, None] if side == 0 else values[tile.columns][None, :]
-
-        told = []
-        for move, row in zip(self._moves, self.logits, strict=True):
-            moved = tile.moved(move.cosines(tile.products, where, tile.scratch(1)))
-            told.append([logits.look(moved) for logits in row])
-        return told
-
-    def add(self, told: list[list[Any]], tile: Tile) -> None:
-        for row, found in zip(self.logits, told, strict=True):
-            for logits, what in zip(row, found, strict=True):
-                logits.add(what, tile)
-
-
-def _joined(parts: Iterable[tuple[Array, ...]]) -> LossTerms:
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    xp = namespace(columns[0][0])
-    return terms_of(*(xp.concat([part.reshape(-1) for part in column]) for column in columns))
-
-
-def _norm(squares: Array, mixed: Array, step_squares: float) -> Array:
-    """Norms of moved rows from the terms of their squares; norms lost to rounding are refused."""
-    xp = namespace(squares)
-    moved = squares + mixed + step_squares
-    if bool(xp.any(moved <= 1e-14 * (squares + step_squares))):
-        raise InputValueError(
-            "A step moves a row onto the origin, where it has no direction. "
-            "Choose steps at which every moved row keeps a length."
-        )
-    return xp.sqrt(moved)
-
-
-def _scaled(A: Array) -> Array:
-    """The rows over their largest norm: no cosine changes, and no product overflows."""
-    A = as_float(A)
-    largest = float(namespace(A).max(row_norms(A)))
-    out = namespace(A).empty_like(A)
-    for rows in cached_blocks(A):
-        out[rows] = namespace(A).astype(widen(A[rows]) / largest, A.dtype)
-    return out

@@ -12,7 +12,7 @@ from modgap.core.drawing import Ranges
 from modgap.diagnosis import Diagnosis, GapPath
 from modgap.drift import DriftReport
 from modgap.evaluation import Evaluation, MixedCurve, MixedRetrieval, Retrieval, Robustness
-from modgap.evaluation.metrics import metric_name
+from modgap.evaluation.metric_names import metric_name
 from modgap.measures import Measurement, OriginLandscape, Profile, Projection, ShiftLandscape
 from modgap.plot._bars import histograms, ranges
 from modgap.plot._curves import curves

@@ -21,7 +21,7 @@ from modgap.corrections import METRICS, Metric, query_modalities, row_length
 from modgap.diagnosis import Diagnosis, diagnose
 from modgap.diagnosis.verdict import own_share_words
 from modgap.evaluation import GOAL_METRICS, Goal
-from modgap.evaluation.metrics import OWN_EXCESS
+from modgap.evaluation.metric_names import OWN_EXCESS
 from modgap.io import Modalities, PairingWarning
 from modgap.measures import Measurement, Profile, measure, profile
 from modgap.measures.measurement import MAX_LANDSCAPE

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from modgap.core.results import Result, spoken
 from modgap.diagnosis import Diagnosis
 from modgap.diagnosis.verdict import plural
-from modgap.evaluation.metrics import NDCG, OWN_EXCESS
+from modgap.evaluation.metric_names import NDCG, OWN_EXCESS
 from modgap.evaluation.mixed_results import FirstTen
 
 # Results are balanced where wrong ones lean to a modality by no more than one in ten.

@@ -8,7 +8,7 @@ from modgap.core.files import write_text
 from modgap.core.results import document, text_table, to_json
 from modgap.corrections import Correction, demands, next_commands
 from modgap.diagnosis import Diagnosis
-from modgap.evaluation.metrics import metric_label
+from modgap.evaluation.metric_names import metric_label
 from modgap.reports.fix import CORRECTION_FILE, apply_lines, not_judged, where_from
 from modgap.reports.make import Report
 

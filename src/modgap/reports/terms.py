@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from modgap.evaluation.metrics import directions, metric_label
+from modgap.evaluation.metric_names import directions, metric_label
 
 Term = dict[str, str]
 

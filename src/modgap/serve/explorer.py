@@ -13,7 +13,7 @@ from modgap.core.checks import InputValueError, check_choice, check_count
 from modgap.core.results import Progress
 from modgap.corrections import METHODS, METRICS, Corrector, Metric, in_one_sentence
 from modgap.evaluation import GOAL_METRICS, Goal
-from modgap.evaluation.metrics import metric_descriptions
+from modgap.evaluation.metric_names import metric_descriptions
 from modgap.index.row_monitor import RowMonitor, tell
 from modgap.io import Embeddings, Modalities
 from modgap.reports import contents

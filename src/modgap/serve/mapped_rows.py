@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from modgap.arrays import as_float, row_blocks, row_norms, sum_squares
-from modgap.arrays.ranks import TIE_TOLERANCE
+from modgap.arrays.wide_scores import TIE_TOLERANCE
 from modgap.core.checks import check_values
 from modgap.core.door import as_numpy, check_rows
 from modgap.corrections import Affine, Correction

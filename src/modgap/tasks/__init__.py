@@ -15,8 +15,9 @@ from modgap.tasks.multiple_choice import (
 )
 from modgap.tasks.pair_matching import MMVP, open_mmvp, pair_matching_task
 from modgap.tasks.result import TaskPoint, TaskSweep, TaskTest
-from modgap.tasks.sweep import CorrectionWay, HubWay, TaskRows, Way, default_ways, sweep_task
+from modgap.tasks.sweep import sweep_task
 from modgap.tasks.task import Published, Task, TaskScore
+from modgap.tasks.tried_corrections import CorrectionWay, HubWay, TaskRows, Way, default_ways
 from modgap.tasks.zero_shot import LabelledItems, zero_shot_task
 from modgap.tasks.zero_shot_hubs import ZeroShotHubs, zero_shot_hubs
 

@@ -14,8 +14,9 @@ from modgap.core.results import Brief, Progress, silent
 from modgap.io import Embeddings, Items, open_embeddings, open_pair
 from modgap.io.group_labels import read_labels
 from modgap.tasks.result import TaskSweep
-from modgap.tasks.sweep import Way, sweep_task
+from modgap.tasks.sweep import sweep_task
 from modgap.tasks.task import Task
+from modgap.tasks.tried_corrections import Way
 
 # Where help lists an option: rows come from files, or from a model and data.
 ROWS, MODEL, SWEEP = "Rows from files", "A model and data instead", "The sweep"

@@ -44,8 +44,8 @@ from modgap.tasks.command import (
     rows_with,
 )
 from modgap.tasks.questions import QuestionJudge, check_answers, check_places, starts_of
-from modgap.tasks.sweep import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
 from modgap.tasks.task import Task
+from modgap.tasks.tried_corrections import BOTH_WAYS, AtAmount, TaskRows, Way, default_ways
 
 # Rows of texts, and the question that each belongs to; or (questions, answers, columns).
 Answers = tuple[Array, Any] | Array

@@ -20,7 +20,7 @@ from modgap.core.files import sweep, write_text
 from modgap.core.locks import sole_writer_of
 from modgap.core.results import Result, Table, document, number, to_json
 from modgap.core.tables import HasTable
-from modgap.evaluation.metrics import metric_name
+from modgap.evaluation.metric_names import metric_name
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.train.checkpoint import (
     CONFIG,

@@ -20,7 +20,8 @@ from modgap.core.limits import check_dtype
 from modgap.core.steady_file import SteadyFile
 from modgap.core.threads import ahead
 from modgap.io._contents import Contents, damaged
-from modgap.io._matrices import FileMatrix, Matrix, ReadMatrix, decoded
+from modgap.io._file_matrices import FileMatrix, ReadMatrix
+from modgap.io._matrices import Matrix, decoded
 from modgap.io._row_stream import RowStream, refuse_columns
 from modgap.io.remote import steady
 

@@ -22,7 +22,8 @@ from modgap.core.checks import InputTypeError, InputValueError
 from modgap.core.limits import as_text, check_dtype, check_unpacked
 from modgap.core.steady_file import SteadyFile
 from modgap.io._contents import Column, Contents, listed, reading
-from modgap.io._matrices import Matrix, ReadMatrix, decoded, rebatch
+from modgap.io._file_matrices import ReadMatrix
+from modgap.io._matrices import Matrix, decoded, rebatch
 from modgap.io._row_stream import RowStream
 from modgap.io._shards import ShardOpener, in_order
 from modgap.io.formats.npy import HEADER_ERRORS, open_array, read_header

@@ -17,7 +17,8 @@ from modgap.core.limits import check_unpacked
 from modgap.core.steady_file import SteadyFile
 from modgap.io._arrow_columns import ArrowPart, arrow_contents, list_width, numpy_dtype
 from modgap.io._contents import Contents, reading
-from modgap.io._matrices import BATCH_ROWS, Matrix, ReadMatrix, Shards, rebatch
+from modgap.io._file_matrices import ReadMatrix
+from modgap.io._matrices import BATCH_ROWS, Matrix, Shards, rebatch
 from modgap.io._row_stream import RowStream
 from modgap.io.remote import steady
 

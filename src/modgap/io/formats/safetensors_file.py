@@ -11,7 +11,8 @@ import numpy as np
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.core.tensor_file import list_tensors
 from modgap.io._contents import Column, Contents, reading
-from modgap.io._matrices import FileMatrix, Matrix
+from modgap.io._file_matrices import FileMatrix
+from modgap.io._matrices import Matrix
 from modgap.io._row_stream import RowStream, is_text, refuse_columns
 from modgap.io.remote import steady
 
