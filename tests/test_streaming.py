@@ -127,7 +127,7 @@ def of_rows(read: list[str]) -> Counter[str]:
 def test_diagnose_and_fix_read_shards_once_for_their_moments_and_never_with_kept_ones(
     shards, read, monkeypatch
 ):
-    monkeypatch.setattr("modgap.diagnosis.run._MEASURE_SAMPLE", 20)  # rows, not all of them
+    monkeypatch.setattr("modgap.diagnosis.run.MEASURE_SAMPLE", 20)  # rows, not all of them
 
     def run(words: str) -> set[int]:
         read.clear()

@@ -16,7 +16,7 @@ from command_line import modgap, script
 from index_services import new_name, postgres_url
 from modgap import Correction, open_embeddings, open_pair
 from modgap.corrections import load_corrections
-from modgap.diagnosis.fixing import build_indexes
+from modgap.diagnosis.fix_indexes import build_indexes
 from modgap.index import open_index
 from modgap.search import search
 

@@ -17,7 +17,7 @@ from modgap.corrections import (
     Calibrate,
     Correction,
 )
-from modgap.diagnosis.fixing import readme, search_script
+from modgap.diagnosis.fix_texts import readme, search_script
 from modgap.io import write_embeddings
 from modgap.search import search
 

@@ -20,7 +20,7 @@ from index_services import (
 from modgap.core.checks import InputValueError
 from modgap.corrections import Calibrate, Correction
 from modgap.diagnosis import fix
-from modgap.diagnosis.fixing import readme, search_script
+from modgap.diagnosis.fix_texts import readme, search_script
 from modgap.index import add_column, drop_column, open_index
 from modgap.index.postgres_names import quoted_name, quoted_table
 from modgap.index.sql import pgvector_sql, search_function, undo_sql

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import modgap
 from conftest import load_published, load_published_tensors
 from modgap import Embeddings, Modalities
-from modgap.io import modalities
+from modgap.io import duplicates
 from modgap.io.duplicates import first_copies
 
 
@@ -94,7 +94,7 @@ def test_many_near_copies_that_lie_across_cells_are_one(rng):
 
 
 def test_modalities_of_very_many_rows_are_not_looked_at(rng, monkeypatch):
-    monkeypatch.setattr(modalities, "MAX_ROWS", 10)
+    monkeypatch.setattr(duplicates, "MAX_ROWS", 10)
     X = np.repeat(rng.normal(size=(6, 8)), 2, axis=0)
     assert _grouped(X, X[::-1]).duplicates is None
     assert _grouped(X[:10], X[:10]).duplicates is not None

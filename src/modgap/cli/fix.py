@@ -50,7 +50,7 @@ def fix(
     from modgap.cli.show import out, print_json, say
     from modgap.core.results import document
     from modgap.diagnosis import fix as run
-    from modgap.diagnosis.fixing import build_indexes, index_lines
+    from modgap.diagnosis.fix_indexes import build_indexes, index_lines
     from modgap.reports.fix import fitted_on, where_from
     from modgap.reports.rows import with_images
 
@@ -104,7 +104,8 @@ def _embedded(
     from modgap.cli.outputs import tidy_when_terminated
     from modgap.cli.progress import steps
     from modgap.cli.show import say
-    from modgap.diagnosis.fixing import beside, check_replaceable
+    from modgap.diagnosis.fix_indexes import beside
+    from modgap.diagnosis.fixing import check_replaceable
     from modgap.embed import embed
     from modgap.embed.folder import check_captioned
     from modgap.io import open_pair

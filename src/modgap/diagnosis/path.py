@@ -22,8 +22,8 @@ from modgap.corrections import (
     row_length,
 )
 from modgap.corrections.interpolated import in_proportion, interpolated
+from modgap.diagnosis.diagnosis import Diagnosis
 from modgap.diagnosis.splits import split
-from modgap.diagnosis.verdict import Diagnosis
 from modgap.evaluation.metric_names import metric_descriptions, metric_name
 from modgap.evaluation.metrics import AsTheyAre, correction_metrics, whole
 from modgap.io import Embeddings, Modalities

@@ -2,65 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from modgap.arrays import is_torch, to_numpy
-from modgap.core.checks import Array, InputError, InputValueError, check_choice
-from modgap.core.memory import give_back
+from modgap.arrays import to_numpy
+from modgap.core.checks import Array, InputValueError, check_choice
 from modgap.core.results import Progress, changed, silent
-from modgap.core.threads import in_threads, meanwhile, processors, workers_for
+from modgap.core.threads import meanwhile, processors
 from modgap.corrections import (
     METRICS,
     Calibrate,
-    Center,
     Correction,
     Corrector,
     ExpectedWrong,
     Metric,
-    OriginShift,
-    OrthogonalShift,
-    Procrustes,
-    Shift,
-    Whiten,
     query_modalities,
     row_length,
 )
 from modgap.corrections.background import FEW_QUERIES
+from modgap.diagnosis.candidates import MEASURE_SAMPLE, correctors_for, until_codes_meet
+from modgap.diagnosis.diagnosis import Diagnosis
 from modgap.diagnosis.hubs import UNJUDGED_WEIGHT, HubChoice, choose_hubs
-from modgap.diagnosis.splits import MAX_EVALUATE, Splits, split
+from modgap.diagnosis.index_effects import (
+    CutOff,
+    OtherDocuments,
+    WholeIndex,
+    among_others,
+    cut_off,
+    in_whole_index,
+)
+from modgap.diagnosis.splits import split
+from modgap.diagnosis.trials import Trials
 from modgap.diagnosis.verdict import (
     CONFIRM_LEVEL,
     MIN_CONFIRM_GROUPS,
     NOT_JUDGED,
-    CutOff,
-    Diagnosis,
-    OtherDocuments,
     Trial,
     Verdict,
-    WholeIndex,
     choose,
     confirm,
-    eligibility,
     leave_sentence,
-    lower_bound,
     sentence,
     unjudged_sentence,
 )
-from modgap.evaluation import GOAL_METRICS, Evaluator, Goal, Scores
-from modgap.evaluation.correction import MAX_GROUPS
-from modgap.evaluation.evaluator import Resampled
-from modgap.evaluation.metric_names import OWN_EXCESS, directions, metric_descriptions, metric_name
-from modgap.evaluation.metrics import AsTheyAre, neighbours_kept
-from modgap.evaluation.mixed import mixed_of
-from modgap.evaluation.mixed_results import mixed_results
-from modgap.evaluation.noise import UniformQuantiser
-from modgap.evaluation.quantised_gap import least_amount, quantised_gaps
-from modgap.evaluation.retrieval import Corrected
+from modgap.evaluation import GOAL_METRICS, Goal, Scores
+from modgap.evaluation.metric_names import OWN_EXCESS, metric_descriptions
 from modgap.io import Embeddings, Modalities
 from modgap.io.modalities import DEFAULT_NAMES
 from modgap.measures import Measurement, check_pairing
@@ -69,35 +59,6 @@ from modgap.moments import Moments, PairMoments
 
 # Rows whose variance is this share of their squared length differ by no more than float16 rounds.
 _COLLAPSED = 1e-6
-
-# What is tried by default, besides merging by expected wrong results.
-DEFAULT_CORRECTORS: tuple[Corrector, ...] = (
-    Shift(0.25),
-    Shift(0.5),
-    OriginShift(0.5),
-    OriginShift(0.75),
-    Center(),
-    Whiten(0.1),
-    Whiten(0.5),
-    Procrustes(),
-    OrthogonalShift("y", 1.0),
-    OrthogonalShift("y", 0.95),
-    OrthogonalShift("x", 0.95),
-    Calibrate("keep"),
-    Calibrate("mixed"),
-)
-# Measuring is not the point here: a sample keeps it to seconds.
-_MEASURE_SAMPLE = 5_000
-_SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
-# Amounts at which the gap between codes is looked at, and the share of the candidates' variance
-# that they move orthogonally to.
-_AMOUNTS, _LEADING = np.linspace(0.0, 2.0, 41).round(2), 0.95
-# Where results are cut to say what is kept, among so many.
-_AT_MOST, _CUT_PLACES = 1.0, 50
-# Besides one for each correction: measuring, hubs, deciding, the whole index.
-_OTHER_STEPS = 4
-# What looking at a correction takes, in float64 copies of the rows of one side.
-_COPIES = 12
 
 
 def diagnose(
@@ -167,9 +128,9 @@ def diagnose(
     data = data.with_duplicates_grouped() if group_duplicates else data
     asking = query_modalities(queries, data.names)
     splits = split(data, seed)
-    tried = tuple(_correctors_for(asking, data.names) if correctors is None else correctors)
+    tried = tuple(correctors_for(asking, data.names) if correctors is None else correctors)
     if goal == "quantised" and correctors is None:
-        tried += _until_codes_meet(splits.fit, metric, seed)
+        tried += until_codes_meet(splits.fit, metric, seed)
     run = _Run(
         data=data,
         splits=splits,
@@ -205,94 +166,18 @@ def refuse_collapsed(moments: Mapping[str, Moments], metric: Metric) -> None:
             )
 
 
-def _correctors_for(asking: Sequence[str], names: Sequence[str]) -> tuple[Corrector, ...]:
-    """What is tried by default: several kinds of query need the form of Calibrate for them all.
-
-    Beyond two modalities, only what works on any number of them.
-    """
-    found = DEFAULT_CORRECTORS
-    if len(names) > 2:
-        found = tuple(one for one in found if one.takes_many)
-    if len(asking) == 1:
-        return found
-    return tuple(
-        Calibrate(one.mode, form="blocks") if isinstance(one, Calibrate) else one for one in found
-    )
-
-
-def _until_codes_meet(fit: Modalities, metric: Metric, seed: int) -> tuple[Corrector, ...]:
-    """Each modality moved until the gap between 1-bit codes is least (Chowers et al., 5.2)."""
-    if len(fit.names) != 2:
-        return ()
-    rng = np.random.default_rng(seed)
-    rows = fit.at_unit_length() if row_length(metric) == "unit" else fit
-    X, Y = (
-        side.take(np.sort(rng.permutation(side.n_rows)[:_MEASURE_SAMPLE]))
-        for side in (rows.x, rows.y)
-    )
-    found = []
-    for move in _SIDES:
-        shift = OrthogonalShift(move, _LEADING).fit(X, Y, rows="given")
-        queries, candidates = (X, Y) if move == "y" else (Y, X)
-        gaps = quantised_gaps(queries, candidates, shift.step_, UniformQuantiser(2), _AMOUNTS)
-        if (amount := least_amount(_AMOUNTS, gaps)) not in (0.0, 1.0):  # which are tried anyway
-            found.append(OrthogonalShift(move, _LEADING, amount))
-    return tuple(found)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tried:
-    """A trial, its correction, and its metrics over each resample of both held-out splits."""
-
-    trial: Trial
-    correction: Correction
-    on_choose: Resampled
-    on_confirm: Resampled
-
-
 @dataclass(eq=False)
-class _Run:
-    """What the steps of one diagnosis share."""
+class _Run(Trials):
+    """One diagnosis: measured, tried, chosen, confirmed and put into words."""
 
-    data: Modalities
-    splits: Splits
-    asking: tuple[str, ...]
-    correctors: tuple[Corrector, ...]
-    own_correctors: bool
-    tries_merging: bool
-    bank: Array | Embeddings | None
-    goal: Goal
-    metric: Metric
-    model: str | None
-    seed: int
-    progress: Progress
-    n_done: int = 0
     hubs: HubChoice | None = None
-    merging: ExpectedWrong | None = None
     moments: PairMoments | None = None
-    failures: dict[str, str] = field(default_factory=dict)
     corrections: dict[str, Correction] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.splits.fit.names
-
-    @property
-    def recalls(self) -> dict[str, str]:
-        """The recall metrics, each with its name for people."""
-        keys = directions(self.names, self.asking, self.data.asking)
-        return {key: metric_name(key, self.names) for key in keys}
 
     @property
     def held_out(self) -> str:
         """What confirms the verdict, counted."""
         return f"{self.splits.n_confirm:,} held-out {self.splits.counted}"
-
-    def say(self, step: str) -> None:
-        if not all(side.in_memory for side in self.data.sides.values()):
-            give_back()  # what the last step has left
-        self.progress(step, self.n_done, _OTHER_STEPS + len(self.correctors))
-        self.n_done += 1
 
     def measure(self) -> tuple[Measurement, dict[str, Moments]]:
         """The measures and the moments of all rows; hubs are tried in the meantime.
@@ -300,7 +185,7 @@ class _Run:
         Whether pairs look like pairs was looked at, or is trusted.
         """
         measure = partial(
-            measured, self.data, sample=_MEASURE_SAMPLE, seed=self.seed, warns=False
+            measured, self.data, sample=MEASURE_SAMPLE, seed=self.seed, warns=False
         )  # fmt: skip
         in_memory = all(side.in_memory for side in self.data.sides.values())
         if not in_memory or self._on_torch or processors() == 1:
@@ -398,84 +283,6 @@ class _Run:
         few = Embeddings.of(source, "bank").n_rows < FEW_QUERIES
         return kept if merged is None or few else merged
 
-    def _try_all(self, choosing: Evaluator | None, confirming: Evaluator) -> list[_Tried]:
-        """The corrections that can be fitted and used, in the order of the correctors."""
-        look = partial(self._try, choosing, confirming)
-        found = []
-        for method, tried in in_threads(look, self._fit_all(), self._workers(), whole_jobs=True):
-            if isinstance(tried, str):
-                self.failures[method] = tried
-            else:
-                found.append(tried)
-        labels = [one.label for one in self.correctors]
-        return sorted(found, key=lambda one: labels.index(one.trial.method))
-
-    def _try(
-        self, choosing: Evaluator | None, confirming: Evaluator, fitted: tuple[str, Correction]
-    ) -> tuple[str, _Tried | str]:
-        """A fitted correction on rows that it was not fitted on, or why it is not usable there."""
-        method, correction = fitted
-        try:
-            on_choose = choosing.resampled(correction) if choosing else {}
-            on_confirm = confirming.resampled(correction)
-            fitted_rows = Corrected(self._few_fitted.data, correction)
-            kept = neighbours_kept(fitted_rows, self._few_fitted, self.asking).values
-        except InputError as error:  # a row on the origin, for instance
-            return method, str(error)
-        eligible, reason, bound = False, "cannot be judged without pairs", float("nan")
-        if choosing is not None:
-            eligible, reason, bound = self._judged(choosing, on_choose, correction)
-        trial = Trial(
-            method=method,
-            metric=correction.metric,
-            eligible=eligible,
-            reason=reason,
-            lower_bound=bound,
-            neighbours_kept_fitted=float(np.mean(kept)),
-            confirm=confirming.scores(on_confirm),
-            keeps_rankings=self._keeps_rankings(correction),
-        )
-        return method, _Tried(trial, correction, on_choose, on_confirm)
-
-    def _workers(self) -> int:
-        """How many corrections are looked at in one go."""
-        if self._on_torch:
-            return 1
-        n_rows = max(side.n_rows for side in self.splits.confirm.sides.values())
-        return workers_for(_COPIES * 8 * self.data.dim * n_rows)
-
-    @property
-    def _on_torch(self) -> bool:
-        """Whether rows are tensors, whose library has threads of its own."""
-        return any(is_torch(side.rows()) for side in self.splits.confirm.sides.values())
-
-    def _judged(
-        self,
-        evaluator: Evaluator,
-        resampled: Resampled,
-        correction: Correction,
-        level: float | None = None,
-    ) -> tuple[bool, str, float]:
-        """Whether a correction is eligible on a split, why, and the lower bound of its gain."""
-        scores = evaluator.scores(resampled, level)
-        # Lists merged by expected wrong results bring about as many wrong results each, whatever
-        # their length (fewer after a sure hit): that is their balance, and no bias.
-        merged = correction.background is not None
-        eligible, reason = eligibility(
-            scores,
-            self.recalls,
-            keeps_rankings=self._keeps_rankings(correction),
-            bias_growth=None if merged else evaluator.bias_growth(resampled, level),
-        )
-        return eligible, reason, lower_bound(scores)
-
-    def _keeps_rankings(self, correction: Correction) -> bool:
-        """Whether rankings within a modality stay as the index has them now.
-
-        Those that a correction is known to keep are by cosine or inner product.
-        """
-        return correction.keeps_rankings and self.metric != "euclidean"
-
     def _on_all_rows(self, trial: Trial | None, judged_on: str) -> Correction | None:
         """The correction of a trial fitted anew on every row; its metrics stay the trial's."""
         if trial is None:
@@ -515,7 +322,7 @@ class _Run:
             balanced_share=self._balanced_share,
             hubs=self.hubs,
             whole_index=None if correction is None else self._whole_index(correction),
-            cut=None if trial is None else self._cut(self.corrections[trial.method]),
+            cut=None if trial is None else self._cut(trial),
             others=None if trial is None else self._others(trial, raw),
             correction=correction,
             corrections=self.corrections,
@@ -534,101 +341,24 @@ class _Run:
 
     def _whole_index(self, correction: Correction) -> WholeIndex | None:
         self.say("the whole index")
-        if not self.data.paired:
-            return None
-        groups = self.data.matched_groups
-        if len(groups) > MAX_GROUPS:
-            rng = np.random.default_rng(self.seed)
-            groups = np.sort(rng.choice(groups, MAX_GROUPS, replace=False))
-        data = self.data.take_groups(groups)
-
-        def ndcg(rows: Corrected) -> float:
-            return mixed_of(rows, self.asking, seed=self.seed).ndcg
-
-        ways = [Corrected(data, None, self.metric), Corrected(data, correction)]
-        workers = 1 if self._on_torch else None
-        before, after = in_threads(ndcg, ways, workers, whole_jobs=True)
-        return WholeIndex(len(groups), before, after, self.splits.counted)
-
-    def _cut(self, correction: Correction) -> CutOff | None:
-        """What a cut at one expected wrong result keeps of the confirm split."""
-        data = self.splits.confirm
-        if correction.background is None or not data.paired:
-            return None
-        if self.metric == "cosine":
-            data = data.at_unit_length()
-        (found,) = mixed_results(
-            data, correction=correction, queries=self.asking, k=_CUT_PLACES, seed=self.seed
+        return in_whole_index(
+            self.data,
+            correction,
+            counted=self.splits.counted,
+            workers=1 if self._on_torch else None,
+            **self._how,
         )
-        good = found.expected_wrong <= _AT_MOST
-        return CutOff(
-            at_most=_AT_MOST,
-            kept=float(np.mean(np.any(good & found.match, axis=1))),
-            wrong=float(np.mean(np.sum(good & ~found.match & (found.kind >= 0), axis=1))),
-            n_queries=len(found.query),
-            places=_CUT_PLACES,
-        )
+
+    def _cut(self, trial: Trial) -> CutOff | None:
+        return cut_off(self.splits.confirm, self.corrections[trial.method], **self._how)
 
     def _others(self, trial: Trial, raw: Scores) -> OtherDocuments | None:
-        """What the other documents change, where there are any and pairs to judge by."""
-        data = self.splits.confirm
-        if not data.others or not data.paired or self.goal != "mixed":
+        if self.goal != "mixed":
             return None
-        alone = replace(data, others={})
-        alone = alone.at_unit_length() if self.metric == "cosine" else alone
-        ways = [
-            Corrected(alone, None, self.metric),
-            Corrected(alone, self.corrections[trial.method]),
-        ]
-        before, after = (mixed_of(way, self.asking, seed=self.seed).ndcg for way in ways)
-        return OtherDocuments(
-            counts={name: side.n_rows for name, side in data.others.items()},
-            before=raw.goal.value.value,
-            after=trial.confirm.goal.value.value,
-            before_alone=before,
-            after_alone=after,
-        )
+        fitted = self.corrections[trial.method]
+        return among_others(self.splits.confirm, fitted, raw, trial.confirm, **self._how)
 
-    def _evaluator(self, data: Modalities, wanted: Sequence[str] | None = None) -> Evaluator:
-        return Evaluator(
-            data, metric=self.metric, goal=self.goal, queries=self.asking, seed=self.seed,
-            wanted=wanted,
-        )  # fmt: skip
-
-    def _fit_all(self) -> Iterator[tuple[str, Correction]]:
-        """Each method with its correction; why one could not be fitted goes to ``failures``.
-
-        Merging by expected wrong results comes first: it takes longest, and nothing is left to do
-        beside it at the end.
-        """
-        moments = None
-        if len(self.names) == 2:
-            moments = self.splits.fit.moments(unit=row_length(self.metric) == "unit")
-        last = len(self.correctors) - (self.merging is not None)
-        for corrector in (*self.correctors[last:], *self.correctors[:last]):
-            self.say(corrector.label)
-            found, reason = self._fit(corrector, self.splits.fit, moments)
-            if found is None:
-                self.failures[corrector.label] = reason
-            else:
-                yield corrector.label, found
-
-    def _fit(
-        self, corrector: Corrector, data: Modalities, moments: PairMoments | None = None
-    ) -> tuple[Correction | None, str]:
-        if corrector.serves_one and len(self.asking) > 1:
-            return None, "it serves the queries of one modality, and several ask"
-        asking = self.asking[0] if corrector.serves_one else None
-        bank = self.bank if corrector.needs_bank else None
-        return corrector.try_fit(
-            data, queries=asking, bank=bank,
-            rows=row_length(self.metric), model=self.model, moments=moments,
-            check=not self.own_correctors,
-        )  # fmt: skip
-
-    @cached_property
-    def _few_fitted(self) -> AsTheyAre:
-        """Some of the rows that corrections are fitted on."""
-        sides = self.splits.fit.sides.values()
-        few = [np.arange(min(side.n_rows, MAX_EVALUATE)) for side in sides]
-        return AsTheyAre(self.splits.fit.take(few))
+    @property
+    def _how(self) -> dict[str, Any]:
+        """How an index is searched, for what else a correction changes in it."""
+        return {"metric": self.metric, "queries": self.asking, "seed": self.seed}

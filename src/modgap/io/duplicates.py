@@ -7,11 +7,15 @@ row by row it is fitted on and judged by at once, and four of its five matches c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from modgap.core.door import as_numpy
+from modgap.core.results import spoken
 from modgap.io.embeddings import Embeddings
+from modgap.io.grouped_rows import GroupedRows
 
 # The cosine of copies is below 1 by at most this; rounding to float16 costs 1e-7.
 TOLERANCE = 1e-6
@@ -28,6 +32,39 @@ _ALL_ALIKE = 10 * TOLERANCE
 _MOST_NEIGHBOURS = 20
 _MOST_PAIRS = 1_000_000
 _BLOCK = 8_192
+_Rows = TypeVar("_Rows", bound=GroupedRows)
+
+
+def with_copies_grouped(data: _Rows) -> _Rows:
+    """See ``Modalities.with_duplicates_grouped``."""
+    looked_at = all(
+        # Rows that workers read are not compared here.
+        side.n_rows <= MAX_ROWS and side.matrix.spread_moments is None
+        for side in data.sides.values()
+    )
+    if data.duplicates is not None or not (data.paired and looked_at):
+        return data
+    asked = {f"{name} queries": side for name, side in data.asking.items()}
+    codes = dict(zip(data.names, data.groups, strict=True))
+    codes |= {f"{name} queries": own for name, own in data.asking_codes.items()}
+    codes, said = groups_joined({**data.sides, **asked}, codes)
+    if not said:
+        return replace(data, duplicates="")
+    found = replace(
+        data,
+        group_codes=tuple(codes[name] for name in data.names),
+        asking_codes={name: codes[f"{name} queries"] for name in data.asking},
+        code_keys=data.group_keys,
+    )
+    sizes = np.stack([np.bincount(own, minlength=len(data.group_keys)) for own in found.groups])
+    rows = sizes[:, np.argmax(sizes.sum(axis=0) * np.all(sizes > 0, axis=0))]
+    largest = spoken(f"{n:,} {name}" for n, name in zip(rows, data.names, strict=True))
+    what = "pairs" if data.row_by_row and len(data.sides) == 2 else "groups"
+    return replace(
+        found,
+        duplicates=f"{spoken(said)}. With copies in one group, {data.n_groups:,} {what} form "
+        f"{found.n_groups:,} groups, the largest with {largest} rows.",
+    )
 
 
 def first_copies(side: Embeddings) -> np.ndarray | None:
