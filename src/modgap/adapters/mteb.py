@@ -19,7 +19,7 @@ from modgap.arrays import to_numpy
 from modgap.core.checks import InputTypeError, InputValueError, check_choice
 from modgap.core.results import spoken
 from modgap.corrections import Correction, Metric, Role, label
-from modgap.corrections.correction import fingerprint
+from modgap.corrections.fingerprints import fingerprint
 from modgap.io import Modalities
 
 _SCORING: dict[Metric, ScoringFunction] = {
