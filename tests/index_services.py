@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 
 import command_line
 from conftest import make_pairs
+from fault_worker import Worker
 from modgap.corrections import Affine, Calibrate, Center, Correction, OrthogonalShift
 from modgap.index import VectorIndex, open_index
 from reference_search import score, wide
@@ -312,25 +312,17 @@ def check_exact(
         np.testing.assert_allclose(exact[found], exact[best], atol=tolerance, rtol=0)
 
 
-# What processes that are killed import before they are forked: it takes a second.
-PRELOADED = ["modgap.index.base", "modgap.corrections.files"]
-
-
 @cache
-def _forks() -> Any:
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    context.set_forkserver_preload([*PRELOADED, *(LIBRARIES[kind] for kind in INSTALLED)])
-    return context
+def _worker() -> Worker:
+    libraries = [library for library in LIBRARIES.values() if importlib.util.find_spec(library)]
+    made = Worker("modgap.index.base", "modgap.corrections.files", *libraries)
+    atexit.register(made.close)
+    return made
 
 
 def exit_status(code: str, *arguments: str) -> int:
     """How a process ends that runs the code: minus the signal that killed it."""
-    given = f"import sys\nsys.argv[1:] = {arguments!r}\n{code}"
-    process = _forks().Process(target=exec, args=(given, {}))
-    process.start()
-    process.join()
-    return process.exitcode
+    return _worker()(Path.cwd(), " ".join(arguments), code=code)[0]
 
 
 def modgap(*arguments: Any, ok: bool = True) -> Said:
