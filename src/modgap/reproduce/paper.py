@@ -96,6 +96,10 @@ class Paper:
             found[name] = one_line(text).format_map(found)
         return found
 
+    def rows_words(self, name: str) -> str:
+        """What is said of rows by their name, such as CLIP's; yours have no other words."""
+        return self.sentences.get(f"rows of {name}", name)
+
     @cached_property
     def statements(self) -> dict[str, tuple[str, str, About]]:
         """What checks state, by name: the statement, what else would be seen, and about what."""

@@ -30,16 +30,6 @@ WIDENED, AS_TRAINED, CLOSED = 0, AMOUNTS.index(0.0), -1
 CLASSES, PAIRS = 100, 500
 RESAMPLES = 400
 
-# What the names of data stand for.
-_DATA = {
-    "ImageNet": f"CLIP ViT-B/32 on ImageNet, {PAPER.sentences['views']}",
-    "ESC-50": "LAION-CLAP on the sounds of ESC-50",
-    "CLIP": "CLIP ViT-B/16 on MS-COCO",
-    "VideoCLIP": "VideoCLIP",
-    "Unsplash": "CLIP ViT-B/32 on photos of Unsplash",
-    DIGITS: "the digits that come with modgap, trained to a temperature of 0.005",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class NeighbourTask:
@@ -198,7 +188,7 @@ def on(found: Sequence[NeighbourTask | Pairs]) -> str:
 
 
 def _words(found: NeighbourTask | Pairs) -> str:
-    what = _DATA.get(found.name, found.name)
+    what = PAPER.rows_words(found.name)
     if isinstance(found, Pairs) or len(found.queries) == len(found.candidates):
         n = len(found.X) if isinstance(found, Pairs) else len(found.queries)
         return f"{what} ({n:,} pairs)"

@@ -14,8 +14,8 @@ from modgap.datasets.digits import load_digits
 from modgap.evaluation.significance import Comparison, chi_squared, compare
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.setting import YOUR_ROWS, Setting
-from modgap.reproduce.sources import DIGITS, judged, zero_shots
+from modgap.reproduce.setting import Setting
+from modgap.reproduce.sources import judged, zero_shots
 from modgap.reproduce.statistics import Interval, best_of_other_half
 
 _WORDINGS = 5
@@ -23,13 +23,6 @@ _WORDINGS = 5
 _BLOCK = 250
 # What the printed significance is: p < 0.01 (table 5).
 _PRINTED_LEVEL = 0.99
-_ON = {
-    "ImageNet": "4,000 images of ImageNet by CLIP ViT-B/32, "
-    f"{PAPER.sentences['views']}, with two wordings of the classes",
-    "ESC-50": "2,000 sounds of ESC-50 by CLAP",
-    DIGITS: "1,000 unseen scanned digits, with two wordings of the classes",
-    YOUR_ROWS: YOUR_ROWS,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,4 +291,4 @@ def _sweeps(setting: Setting) -> dict[str, Sweep]:
 def _on(labels: Iterable[str]) -> str:
     """Whose rows the tasks are of."""
     names = dict.fromkeys(label.partition(",")[0] for label in labels)
-    return f"{' and '.join(_ON[name] for name in names)}, instead of CIFAR, EuroSAT and the others"
+    return f"{' and '.join(map(PAPER.rows_words, names))}, instead of CIFAR, EuroSAT and the others"

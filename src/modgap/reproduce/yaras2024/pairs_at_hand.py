@@ -14,7 +14,7 @@ from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Outcome
 from modgap.reproduce.flickr8k.results import WHOLE_GAP
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.sources import DIGITS, Pairs, judged, pairs
+from modgap.reproduce.sources import Pairs, judged, pairs
 from modgap.reproduce.statistics import LEVEL, Interval, around, between, mean_interval
 from modgap.reproduce.yaras2024 import PAPER
 from modgap.simulate.flow_theory import initial_growth
@@ -26,12 +26,6 @@ _MOST_PAIRS = 2000
 _SMALL_START = "amended start, batches of 64"
 _SMALL = "gap that was made small, at the start"
 _TRAINED = "gap that was made small, after training"
-_WORDS = {
-    "CLIP": "CLIP ViT-B/16 on 500 pairs of MS-COCO and",
-    "VideoCLIP": "VideoCLIP on 100 of its own (both Liang et al. 2022)",
-    "Unsplash": "CLIP ViT-B/32 on 500 photos of Unsplash",
-    DIGITS: "the digits that come with modgap (learned, with a temperature that ended at 0.005)",
-}
 
 
 @PAPER.run("fig1")
@@ -107,7 +101,7 @@ def fig3(setting: Setting) -> Outcome:
 
 def _on(chosen: list[Pairs]) -> str:
     """What stands in for the paper's own."""
-    return ", ".join(_WORDS.get(each.name, each.name) for each in chosen).replace("and,", "and")
+    return ", ".join(PAPER.rows_words(each.name) for each in chosen).replace("and,", "and")
 
 
 def _unit(source: Pairs) -> list[np.ndarray]:
