@@ -155,7 +155,7 @@ def test_every_correction_is_described_with_its_own_metric(fixed):
         assert f"{column} of fix/documents-*.parquet" in steps
 
 
-def test_the_search_that_is_written_answers_each_kind_of_query(fixed, monkeypatch):
+def test_the_documents_and_the_search_that_are_written_serve_each_kind_of_query(fixed, monkeypatch):
     folder, held, asked, said = fixed
     monkeypatch.chdir(folder)
     commands = [one for one in printed(said["fix"]) if one.startswith("python")]
@@ -163,9 +163,13 @@ def test_the_search_that_is_written_answers_each_kind_of_query(fixed, monkeypatc
     for command in commands:
         words = shlex.split(command)
         asking = words[words.index("--modality") + 1] if "--modality" in words else asked[0]
+        correction = load_corrections("fix")[asking]
+        column = "embedding" if len(asked) == 1 else f"embedding_{asking}"
+        stored = open_embeddings("fix/documents-image.parquet", column=column).rows()
+        np.testing.assert_array_equal(stored, correction.apply(held["image"], "image"))
         first = script(*words[1:]).out.split("query 1")[0].splitlines()[1:]
         found = [(line.split()[1], int(line.split()[2])) for line in first]
-        assert found == best(load_corrections("fix")[asking], held, asking)
+        assert found == best(correction, held, asking)
 
 
 def test_psql_and_the_function_it_makes_answer_each_kind_of_query(fixed, monkeypatch):

@@ -113,24 +113,6 @@ def test_the_search_that_is_written_runs_on_raw_queries(made, tmp_path):
         assert [(name, int(row)) for _, name, row, _ in lines] == expected
 
 
-def test_both_kinds_of_query_get_a_vector_a_document_each(tmp_path):
-    X, Y = with_gap()
-    result = fix(X, Y, tmp_path, queries=("text", "image"))
-    assert set(result.corrections) == {"text", "image"}
-    for asking, rows in (("text", Y), ("image", X)):
-        correction = Correction.load(tmp_path / f"correction-{asking}.safetensors")
-        side = open_embeddings(tmp_path / "documents-image.parquet", column=f"embedding_{asking}")
-        np.testing.assert_array_equal(side.rows(), correction.apply(X, "image"))
-        ran = script(tmp_path / "search.py", "--modality", asking, "-k", "1")
-        asked = correction.apply(rows[:5], asking, "query")
-        stored = np.vstack([correction.apply(X, "image"), correction.apply(Y, "text")])
-        best, _ = search(asked, stored, 1, correction.metric)
-        found = [line.split()[1:3] for line in ran.out.splitlines() if "query" not in line]
-        assert found == [
-            ["image", str(row)] if row < 440 else ["text", str(row - 440)] for row in best[:, 0]
-        ]
-
-
 def test_a_folder_that_holds_anything_else_is_refused_and_left_as_it_is(made, tmp_path):
     _, folder, X, Y = made
     (tmp_path / "search.py").write_text("mine")

@@ -136,13 +136,3 @@ def test_a_correction_is_evaluated_on_three_modalities():
     assert after["mixed_ndcg@10"].change.low > 0
     for name in names:  # rankings within a modality are kept
         assert after[name].value.value == before[name].value.value
-
-
-def test_a_modality_missing_from_a_correction_is_refused_in_one_sentence():
-    held = digits(queries=False)
-    two = Calibrate().fit(held.pair("image", "text")).correction_
-    with pytest.raises(ValueError, match="for image and text, the data for") as said:
-        evaluate_correction(held, None, two)
-    assert "\n" not in str(said.value)
-    with pytest.raises(ValueError, match="modality must be one of"):
-        two.apply(held.sides["fused"].rows(), "fused")

@@ -203,13 +203,3 @@ def test_wanted_metrics_are_the_same_as_among_all(data, paired):
 
 def test_noise_is_drawn_less_often_where_queries_are_many():
     assert [draws_for(n) for n in (1, 125, 250, 500, 1000, 10**6)] == [20, 20, 20, 10, 5, 5]
-
-
-def test_moments_at_hand_give_the_same_correction(data):
-    X, Y = data
-    moments = modgap.moments.PairMoments.from_batch(X, Y)
-    for corrector in (Shift(), Center(), Calibrate(), OrthogonalShift("x", 0.9)):
-        once = corrector.fit(X, Y).correction_
-        again = corrector.fit(X, Y, moments=moments).correction_
-        np.testing.assert_array_equal(once.x(X), again.x(X))
-        assert once.about == again.about
