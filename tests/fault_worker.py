@@ -89,7 +89,7 @@ def run(asked: dict[str, Any]) -> tuple[int, str]:
                 if asked["point"]:
                     end_at(asked["point"], asked["call"], asked["signal"])
                 if asked["code"]:
-                    exec(asked["code"])
+                    exec(asked["code"], {})
                     os._exit(0)
                 from modgap.cli import main
 

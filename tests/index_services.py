@@ -314,7 +314,7 @@ def check_exact(
 
 @cache
 def _worker() -> Worker:
-    libraries = [library for library in LIBRARIES.values() if importlib.util.find_spec(library)]
+    libraries = [LIBRARIES[kind] for kind in INSTALLED]
     made = Worker("modgap.index.base", "modgap.corrections.files", *libraries)
     atexit.register(made.close)
     return made
