@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from command_line import modgap, refuse, succeed
-from embedders import write_model
 from item_files import write
-from modgap.embed import open_model
-from modgap.io import open_items
 from modgap.tasks import sweep_task, zero_shot_task
 from task_rows import colour_model, planted, write_photos
 
@@ -112,12 +107,15 @@ def test_labels_may_be_names_with_a_list_of_classes(files, swept):
 def test_a_model_and_pictures_by_class(folder, model, monkeypatch):
     monkeypatch.setattr("modgap.embed.open_model", lambda name, device: model)
     write(folder / "red" / "broken.png", b"no picture")
-    ran = succeed("task", "zero_shot", "--model", "hf:any", "--data", folder, "--template",
-                 "itap of a {}.", "--template", "a origami {}.", "--json")  # fmt: skip
+    words = ("task", "zero_shot", "--model", "hf:any", "--data", folder, "--json")
+    ran = succeed(*words, "--template", "itap of a {}.", "--template", "a origami {}.")
     assert ran.json["raw"]["value"]["value"] == 1.0
     assert ran.json["classes"] == ["blue", "light_green", "red"]
     assert "1 of 31 items cannot be used" in ran.err
     assert "broken.png" in ran.err
+    listed = write(folder.parent / "templates.txt", b"itap of a {}.\na origami {}.\n")
+    assert succeed(*words, "--templates", listed).json == ran.json
+    assert succeed(*words).json != ran.json
 
 
 def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch):
@@ -151,21 +149,3 @@ def test_a_probe_on_rows_and_on_a_model(files, folder, model, monkeypatch):
 def test_bad_input_is_one_sentence(files, words, said):
     told = refuse("task", *(word.replace("{f}", str(files)) for word in words))
     assert said in told
-
-
-def test_a_clip_by_name_gives_the_rows_of_calling_it(folder, tmp_path):
-    pytest.importorskip("transformers")
-    clip = open_model(f"hf:{write_model(tmp_path / 'clip', 'clip')}", device="cpu")
-    templates = ("a photo of a {}.", "art of the {}.")
-    (tmp_path / "templates.txt").write_text("\n".join(templates))
-    ran = succeed("task", "zero_shot", "--model", clip.name, "--data", folder, "--device", "cpu",
-                 "--templates", tmp_path / "templates.txt", "--json")  # fmt: skip
-    items = open_items(folder)
-    pictures = [Image.open(io.BytesIO(items.stored(row))) for row in range(len(items))]
-    words = ["blue", "light green", "red"]
-    texts = [clip.encode_texts([t.replace("{}", word) for t in templates]) for word in words]
-    labels = np.searchsorted(sorted(set(items.labels)), items.labels)
-    expected = (
-        zero_shot_task(clip.encode_images(pictures), np.stack(texts), labels).score().outcomes
-    )
-    assert ran.json["raw"]["value"]["value"] == expected.mean()

@@ -16,7 +16,7 @@ from index_services import LIBRARIES, make_store
 from modgap.corrections import METRICS, Calibrate, Center, Correction, OrthogonalShift
 from modgap.evaluation import retrieval
 from modgap.io import Modalities
-from modgap.search import JudgedHits, OtherMetricWarning, ScoreCalibrator, judge_hits, search
+from modgap.search import JudgedHits, OtherMetricWarning, judge_hits, search
 from modgap.serve import MixedIndex
 from reference_search import score
 
@@ -86,19 +86,6 @@ def test_every_search_gives_the_score_of_the_definition(tmp_path_factory, name, 
     np.testing.assert_allclose(hits.scores, -np.sort(-scores, axis=1), rtol=0, atol=slack)
     # The score that stands beside a match is that of the match.
     np.testing.assert_allclose(hits.scores[hits.matches], np.diag(scores), rtol=0, atol=slack)
-
-
-@searchers
-@metrics
-def test_a_calibrator_fitted_on_one_search_serves_the_others(tmp_path, name, metric):
-    X, Y = pairs(60, 8, seed=3)
-    reference = exact(Y, X, 5, metric, tmp_path)
-    hits = SEARCHERS[name](Y, X, 5, metric, tmp_path)
-    expected = ScoreCalibrator(k=5).fit(reference).predict(reference)
-    there = ScoreCalibrator(k=5).fit(reference).predict(hits)
-    back = ScoreCalibrator(k=5).fit(hits).predict(reference)
-    np.testing.assert_allclose(there, expected, atol=1e-3)
-    np.testing.assert_allclose(back, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize(
