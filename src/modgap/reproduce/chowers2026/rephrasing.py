@@ -243,9 +243,7 @@ def fig15(setting: Setting) -> Outcome:
     bars = {name: each.value for name, each in found.items()}
     return Outcome(
         measured,
-        [
-            PAPER.above("correlated_changes", found[lowest], (1 + chance[lowest]) / 2),
-        ],
+        [PAPER.above("correlated_changes", found[lowest], (1 + chance[lowest]) / 2)],
         {
             "bars": {**bars, "shuffled": chance[lowest]},
             "classes": sizes,

@@ -136,38 +136,28 @@ def fig3(setting: Setting) -> Outcome:
 def fig4(setting: Setting) -> Outcome:
     """Shells of every set of rows at hand, theorem 3.1 on made-up ones."""
     shells = of_each(row_sets(setting), thin_shells)
-    return joined([shells, _isotropic(setting), _printed_radius()], shells.on)
-
-
-def _isotropic(setting: Setting) -> Outcome:
-    """Norms of made-up isotropic rows by dimension."""
     setting.say("made-up isotropic rows")
     made_up = thin_shell(n=20_000 if setting.full else 2_000, seed=setting.seed)
-    ratio = float(made_up.radius[-1] / made_up.root_dimension[-1])
     width = made_up.relative_width
-    return Outcome(
-        {
-            "radius over √d of made-up rows, 512-D": ratio,
-            "relative width of made-up rows, 512-D": float(width[-1]),
-        },
-        [
-            PAPER.check("isotropic_width_falls", falls(width)),
-        ],
-        {"isotropic": {"dimensions": made_up.dimensions, "relative_width": width}},
-    )
-
-
-def _printed_radius() -> Outcome:
-    """Eq. 3 on the printed mean and variance of the radii."""
+    # Eq. 3 on the printed mean and variance of the radii.
     published = PAPER.declared["fig4"]["published"]
     radius, variance = published["mean radius, image"], published["variance of the radius, image"]
     implied = (radius**2 + variance) ** 0.5
-    return Outcome(
-        {"√E‖x‖² implied by the published mean and variance": implied},
+    beside = Outcome(
+        {
+            "radius over √d of made-up rows, 512-D": float(
+                made_up.radius[-1] / made_up.root_dimension[-1]
+            ),
+            "relative width of made-up rows, 512-D": float(width[-1]),
+            "√E‖x‖² implied by the published mean and variance": implied,
+        },
         [
+            PAPER.check("isotropic_width_falls", falls(width)),
             PAPER.check("printed_radius", abs(implied - published["√trace C, image"]) < 5e-5),
         ],
+        {"isotropic": {"dimensions": made_up.dimensions, "relative_width": width}},
     )
+    return joined([shells, beside], shells.on)
 
 
 @PAPER.run("fig5")

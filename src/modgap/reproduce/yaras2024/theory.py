@@ -194,7 +194,15 @@ def _trained(setting: Setting) -> tuple[dict[str, Number], list[Check], dict[str
         }
         measured |= {f"{name}, {rate}": float(value) for name, value in metrics.items()}
         warmed = PAPER.above("warmed_up", float(run.get("warmup_steps", 0)), rate=rate)
-        checks += resting_on(warmed, _checks_of_first_steps(change, rate))
+        wider = {"one step": mean_interval(change[:, 1]), "ten steps": mean_interval(change[:, 10])}
+        of_first_steps = [
+            *(
+                PAPER.above("wider_after_steps", more, count=count, rate=rate)
+                for count, more in wider.items()
+            ),
+            PAPER.check("wider_from_every_start", np.all(change[:, 10] > 0), rate=rate),
+        ]
+        checks += resting_on(warmed, of_first_steps)
         data["steps"] = np.arange(gaps.shape[1])
         data["first"][rate] = change.mean(0)
         data["bands"][rate] = (change.min(0), change.max(0))
@@ -230,17 +238,6 @@ def _trained_closures(
         drawn[name] = {"slowness": slowness, "gap": gap}
     judged = PAPER.above("falling_line_explains", mean_interval(explained), 0.5)
     return measured, judged, drawn
-
-
-def _checks_of_first_steps(change: np.ndarray, rate: str) -> list[Check]:
-    """Part (b): the change of each start's gap (starts, steps)."""
-    return [
-        *(
-            PAPER.above("wider_after_steps", mean_interval(change[:, step]), count=count, rate=rate)
-            for step, count in ((1, "one step"), (10, "ten steps"))
-        ),
-        PAPER.check("wider_from_every_start", np.all(change[:, 10] > 0), rate=rate),
-    ]
 
 
 def _growth_at_random_starts(setting: Setting) -> tuple[np.ndarray, float]:
