@@ -23,8 +23,9 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from asked_and_got import run_asked, run_bank, run_match
+from case import unit
 from hub_rule import run_hubs
-from list_rivals import RIVALS, Asked, Rival, best_columns, recommended, unit
+from list_rivals import RIVALS, Asked, Rival, best_columns, recommended
 from mixups import real_sets
 from modgap.evaluation import ndcg
 from results import FOLDER, Record

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from case import unit
 from hubs import BANK_SIZES, Half, by_correction, calibration, recall, with_bank
-from mixed import unit
 from mixups import real_sets
 from modgap.corrections import recognise
 from modgap.corrections.bank import FOREIGN_BANK, shortfall

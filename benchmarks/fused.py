@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from mixed import write_into
+from mixed import FLICKR8K, write_into
 from modgap import Modalities, fuse, load_digits
 from modgap.corrections import Calibrate, Center, Corrector, ExpectedWrong
 from modgap.evaluation import GroupBootstrap, mixed_retrieval
-from verdicts import FLICKR8K
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "mixed-search.md"
 WEIGHTS = (0.25, 0.5, 0.75)

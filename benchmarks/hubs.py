@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
+from case import unit
 from hub_baselines import cosine, dbsn, nnn, qb_norm
-from mixed import unit, write_into
+from mixed import write_into
 from mixups import Set, real_sets
 from modgap.corrections import Calibrate, Correction, Hubs
 from modgap.corrections.hubs import MAX_BANK, MIN_BANK, NEIGHBOURS, WEIGHTS

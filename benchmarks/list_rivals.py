@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from case import unit
 from modgap.corrections import Background, Calibrate, Center, Correction, Corrector
 from modgap.corrections.list_background import PLACES, Levels, merging_order
 from modgap.diagnosis import diagnose
@@ -180,10 +181,6 @@ def recommended(asked: Asked) -> tuple[str, Scores]:
     if found.correction.background is not None:
         return found.recommended, by_expected(found.correction.hubs.weight)(asked)
     return found.recommended, fixed_scores(asked, found.correction)
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 RIVALS: dict[str, Rival] = {

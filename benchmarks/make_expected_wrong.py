@@ -13,6 +13,7 @@ import numpy as np
 
 from expected_wrong import ESC50, RATIOS
 from hubs import interval
+from make_page import table
 from mixed import write_into
 from results import FOLDER
 
@@ -33,13 +34,6 @@ def load(name: str) -> dict:
 
 def short(value: float) -> str:
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
-
-
-def table(head: list[str], lines: list[list[str]]) -> str:
-    rule = "|---|" + "--:|" * (len(head) - 1)
-    return "\n".join(
-        [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]
-    )
 
 
 def of_cases(found: dict, cases: list[str], head: list[str], excess: bool) -> str:

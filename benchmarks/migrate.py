@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
+from case import unit
 from expected_wrong import write
-from mixed import unit, write_into
+from mixed import write_into
 from mixups import real_sets
 from modgap import Modalities, load_digits
 from modgap.corrections import Correction, ExpectedWrong

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from case import unit
 from modgap.corrections import Calibrate, Center
 from modgap.evaluation import mixed_retrieval
 from modgap.io import open_pair
@@ -65,10 +66,6 @@ def table(X, Y, groups, targets: str) -> str:
         cells = " | ".join(f"{value:.3f}" for value in np.mean(metrics, axis=0))
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def put(text: str, name: str, content: str) -> str:

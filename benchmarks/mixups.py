@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from mixed import FLICKR8K
 from modgap import load_digits
 from modgap.corrections import Calibrate, Correction
 from modgap.corrections.recognition import recognise
 from modgap.io import Modalities, open_pair
 from modgap.measures.pairing import pairing_signal, signal_of_rows
 
-FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
 SMALLEST, LARGEST = 20, 500
 # Drawn once for each width and reused, as are splits: they take longer than what is measured.
 ROTATIONS = 50

@@ -21,13 +21,13 @@ import numpy as np
 from safetensors.numpy import load_file
 from scipy.stats import t as student
 
+from mixed import FLICKR8K
 from modgap import load_digits
 from modgap.corrections import Calibrate, Correction
 from modgap.diagnosis import diagnose
 from modgap.evaluation import evaluate_correction
 from modgap.io import Modalities
 
-FLICKR8K = Path(__file__).parents[1] / "tests" / "data" / "flickr8k-pretrained.safetensors"
 # Groups set aside: 250 of 1,000 classes are 1,000 images.
 KEPT_OUT = {"imagenet": 250, "flickr8k": 250, "videoclip": 25, "esc50": 12}
 NDCG, EXCESS = "mixed_ndcg@10", "own_modality_excess@10"
