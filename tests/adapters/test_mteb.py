@@ -17,7 +17,9 @@ pytestmark = pytest.mark.integrations
 mteb = pytest.importorskip("mteb", reason="mteb is not installed")
 
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData  # noqa: E402
+from mteb.mocks import mock_tasks  # noqa: E402
 from mteb.models.abs_encoder import AbsEncoder  # noqa: E402
+from mteb.models.model_meta import ModelMeta  # noqa: E402
 from mteb.types import PromptType  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
@@ -224,6 +226,77 @@ def test_a_split_that_was_not_run_is_named(raw, task):
         InputValueError, match=r"\(subset, split\) must be one of \('default', 'test'\)"
     ):
         raw[0].modalities(task, split="train")
+
+
+class Hashed(AbsEncoder):
+    """A random row for each input, which is that of its content."""
+
+    mteb_model_meta = ModelMeta.create_empty(
+        {"name": "made/hashed", "modalities": ["text", "image"]}
+    )
+
+    def encode(self, inputs, **options):
+        rows = []
+        for batch in inputs:
+            columns = [batch[name] for name in ("image", "text") if name in batch]
+            for item in zip(*columns, strict=True):
+                parts = [one.encode() if isinstance(one, str) else one.tobytes() for one in item]
+                rows.append(np.random.default_rng([*b"".join(parts)]).normal(size=8))
+        return np.array(rows, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"),
+    [
+        ("MockRetrievalTask", []),
+        ("MockMultilingualRerankingTask", []),
+        ("MockSTSTask", []),
+        ("MockClassificationTask", []),
+        ("MockAny2AnyRetrievalI2TTask", [("image", "text")]),
+        ("MockMultiChoiceTask", [("image", "image+text")]),
+        ("MockZeroShotClassificationTask", [("image", "text")]),
+        ("MockMultilingualImageTextPairClassificationTask", [("image", "text")] * 2),
+        ("MockAggregatedTask", []),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")  # of few rows
+def test_tasks_of_every_kind_score_as_without_the_wrapper(kind, pairs):
+    # A task that is loaded twice draws other images.
+    task, again = (getattr(mock_tasks, kind)() for _ in range(2))
+    encoder = MtebEncoder(Hashed())
+    assert main_score(evaluated(encoder, task)) == main_score(evaluated(Hashed(), again))
+    report = encoder.report(task)
+    assert [one.names for one in report.pairs] == pairs
+    _, lines = report.table()
+    assert len({line[0] for line in lines}) == len(pairs)  # subsets are named
+
+
+def test_modalities_of_several_tasks_meet_in_the_rows_that_these_share(example, model, task, rows):
+    class Sounds(example.DigitTask):
+        metadata = example.DigitTask.metadata.model_copy(
+            update={"name": "DigitsA2I", "category": "a2i", "modalities": ["audio", "image"]}
+        )
+
+        def load_data(self, num_proc=None, **options):
+            super().load_data()
+            split = self.dataset["default"]["test"]
+            sounds = [[float(scan)] for scan in self.scans]
+            split["queries"] = split["queries"].remove_columns("text").add_column("audio", sounds)
+
+    class Hears(example.DigitModel):
+        mteb_model_meta = ModelMeta.create_empty({"modalities": ["audio", "image", "text"]})
+
+        def encode(self, inputs, **options):
+            if "audio" not in inputs.dataset.features:
+                return super().encode(inputs, **options)
+            return -rows[0][[int(place) for (place,) in inputs.dataset["audio"]]]
+
+    encoder, tasks = MtebEncoder(Hears()), [task, Sounds(N)]
+    evaluated(encoder, tasks)
+    whole = encoder.report(tasks).pairs[-1]
+    assert (whole.task, whole.names, whole.n_matches) == ("all tasks", ("audio", "text"), N)
+    mixed = modgap.mixed_retrieval(-rows[0], rows[1], names=("audio", "text"))
+    assert whole.mixed.ndcg_of("text", "audio") == pytest.approx(mixed.ndcg_of("text", "audio"))
 
 
 def test_a_task_of_texts_alone_has_nothing_to_report(model, example):

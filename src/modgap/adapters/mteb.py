@@ -126,7 +126,12 @@ class MtebEncoder:
         Rows are as the model gave them; mixed search is also reported after the correction.
         """
         several = [tasks] if isinstance(tasks, AbsTask) else tasks
-        rows = [one for task in several for one in self._rows_of(task)]
+        rows = [
+            one
+            for task in several
+            for single in getattr(task.metadata, "tasks", [task])  # those of an aggregate
+            for one in self._rows_of(single)
+        ]
         correction = None if self._vectors is None else self._vectors.correction
         name = str(self.mteb_model_meta.model_name_with_experiment)
         return MtebReport(name, report_pairs(rows, self._raw_metric, correction))

@@ -127,7 +127,10 @@ class MtebReport(HasTable, Result):
             values = [one.gap, *one.cones, one.n_matches]
             for found in (one.mixed, one.corrected)[: 1 + corrected]:
                 values += [found.ndcg, found.own_excess] if found else [float("nan")] * 2
-            rows.append((one.task, *one.names, *(number(value, 3) for value in values)))
+            usual = "default", "test", ""
+            where = [name for name in (one.subset, one.split) if name not in usual]
+            shown = " ".join([one.task, *where])
+            rows.append((shown, *one.names, *(number(value, 3) for value in values)))
         return (*header, *(f"corrected {name}" for name in _MIXED if corrected)), rows
 
     def __str__(self) -> str:
