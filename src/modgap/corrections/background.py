@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 
 from modgap.arrays import row_blocks, rows_per_block, to_numpy, unit
-from modgap.core.checks import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_finite,
-    check_same_space,
-)
+from modgap.core.checks import Array, InputValueError, check_choice, check_finite, check_same_space
 from modgap.core.door import check_rows
 from modgap.core.results import Brief
 from modgap.core.tensor_file import read_tensors, write_tensors

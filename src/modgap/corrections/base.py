@@ -10,13 +10,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from modgap.core.checks import (
-    Array,
-    InputError,
-    InputValueError,
-    check_choice,
-    check_names,
-)
+from modgap.core.checks import Array, InputError, InputValueError, check_choice, check_names
 from modgap.core.door import opened_two
 from modgap.core.results import Progress, changed, silent, unchecked
 from modgap.corrections.affine import Affine, check_maps

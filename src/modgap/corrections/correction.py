@@ -10,13 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap.core.checks import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_modalities,
-    require,
-)
+from modgap.core.checks import Array, InputValueError, check_choice, check_modalities, require
 from modgap.core.door import check_rows
 from modgap.core.results import Brief, changed
 from modgap.core.text import same_text

@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.core.checks import (
-    InputError,
-    InputValueError,
-    check_count,
-)
+from modgap.core.checks import InputError, InputValueError, check_count
 from modgap.core.limits import MOST_COLUMNS
 from modgap.core.tensor_file import read_tensors, write_tensors
 from modgap.corrections.affine import Affine

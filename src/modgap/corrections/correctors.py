@@ -9,12 +9,7 @@ import numpy as np
 
 from modgap.arrays import to_numpy
 from modgap.arrays import unit as unit_rows
-from modgap.core.checks import (
-    Array,
-    InputValueError,
-    check_choice,
-    check_finite,
-)
+from modgap.core.checks import Array, InputValueError, check_choice, check_finite
 from modgap.corrections.affine import Affine
 from modgap.corrections.base import Corrector
 from modgap.io import Embeddings, Modalities
@@ -321,7 +316,7 @@ def _nearest_rotation(products: np.ndarray) -> np.ndarray:
     return rotation
 
 
-def offset(vector: Array, renormalise: bool = True) -> Affine:
-    """The map that adds one vector to every row."""
+def offset(vector: Array) -> Affine:
+    """The map that adds one vector to every row, and brings it to unit length."""
     added = to_numpy(vector)
-    return Affine.fitted(len(added), offset=added, renormalise=renormalise)
+    return Affine.fitted(len(added), offset=added, renormalise=True)

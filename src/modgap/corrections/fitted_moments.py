@@ -9,9 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from modgap.arrays import to_numpy
-from modgap.core.checks import (
-    check_same_space,
-)
+from modgap.core.checks import check_same_space
 from modgap.core.results import Progress
 from modgap.corrections.correction import Metric
 from modgap.corrections.fitted_rows import FittedRows

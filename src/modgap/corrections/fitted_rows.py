@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modgap.arrays import to_numpy
-from modgap.core.checks import (
-    InputValueError,
-    check_all_finite,
-)
+from modgap.core.checks import InputValueError, check_all_finite
 from modgap.core.results import Brief, unchecked
 from modgap.moments import RowMoments
 

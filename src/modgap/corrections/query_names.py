@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from modgap.core.checks import (
-    InputValueError,
-    check_choice,
-)
+from modgap.core.checks import InputValueError, check_choice
 from modgap.corrections.correction import Correction
 
 

@@ -8,12 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from modgap.core.checks import (
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_finite,
-)
+from modgap.core.checks import InputTypeError, InputValueError, check_choice, check_finite
 from modgap.corrections.base import Corrector
 from modgap.corrections.calibrate import Calibrate
 from modgap.corrections.correction import Correction

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from modgap.core.results import (
-    Progress,
-)
-from modgap.corrections import (
-    Correction,
-    correction_file_name,
-    file_safe,
-    load_corrections,
-)
+from modgap.core.results import Progress
+from modgap.corrections import Correction, correction_file_name, file_safe, load_corrections
 from modgap.corrections.next_steps import text_search_command
 from modgap.corrections.wording import share_metric
 from modgap.index import open_index

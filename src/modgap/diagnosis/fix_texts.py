@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from modgap.corrections import (
-    METRIC_NAMES,
-    Correction,
-    correction_file_name,
-    demands,
-    file_safe,
-)
+from modgap.corrections import METRIC_NAMES, Correction, correction_file_name, demands, file_safe
 from modgap.corrections.wording import of_preset
 from modgap.index.stored_vectors import vector_names
 from modgap.io import Embeddings

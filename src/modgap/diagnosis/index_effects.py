@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from modgap.core.results import (
-    Result,
-)
+from modgap.core.results import Result
 from modgap.core.threads import in_threads
 from modgap.corrections import Correction, Metric
 from modgap.diagnosis.splits import Counted

@@ -13,19 +13,9 @@ from modgap.core.checks import Array, InputError
 from modgap.core.memory import give_back
 from modgap.core.results import Progress
 from modgap.core.threads import in_threads, workers_for
-from modgap.corrections import (
-    Correction,
-    Corrector,
-    ExpectedWrong,
-    Metric,
-    row_length,
-)
+from modgap.corrections import Correction, Corrector, ExpectedWrong, Metric, row_length
 from modgap.diagnosis.splits import MAX_EVALUATE, Splits
-from modgap.diagnosis.verdict import (
-    Trial,
-    eligibility,
-    lower_bound,
-)
+from modgap.diagnosis.verdict import Trial, eligibility, lower_bound
 from modgap.evaluation import Evaluator, Goal
 from modgap.evaluation.evaluator import Resampled
 from modgap.evaluation.metric_names import directions, metric_name

@@ -8,10 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from modgap.core.results import (
-    Result,
-    signed,
-)
+from modgap.core.results import Result, signed
 from modgap.corrections import Correction, in_one_sentence
 from modgap.evaluation import Goal, Interval, Scores
 from modgap.evaluation.evaluator import Resampled

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap.core.checks import Array, check_choice, check_count
-from modgap.core.results import (
-    HasFigure,
-    Result,
-)
+from modgap.core.results import HasFigure, Result
 from modgap.corrections import Correction, Metric, query_modalities
 from modgap.evaluation.mixed import NDCG_PLACES, check_share, mixed_of
 from modgap.evaluation.mixed_index import Targets

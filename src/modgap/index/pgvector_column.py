@@ -24,12 +24,7 @@ from modgap.index.sql_column import (
     column_names,
 )
 from modgap.index.sql_column_place import ColumnPlace
-from modgap.index.stored_vectors import (
-    Corrections,
-    StoredVector,
-    as_corrections,
-    check_banks,
-)
+from modgap.index.stored_vectors import Corrections, StoredVector, as_corrections, check_banks
 
 _LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's code of a lock_timeout
 

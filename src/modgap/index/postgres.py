@@ -101,11 +101,10 @@ class Table:
             parts = {name: self._sql.SQL(one.replace("%", "%%")) for name, one in written.items()}
         return self._sql.SQL(statement).format(**parts)
 
-    def name(self, key: str, columns: Iterable[str], each: str = "{}", between: str = ", ") -> None:
-        """Let statements say ``{key}`` for several columns, each written as ``each`` says."""
-        names = [check_identifier(name, "a column") for name in columns]
-        quoted = [self._sql.SQL(each).format(self._sql.Identifier(name)) for name in names]
-        self._names[key] = self._sql.SQL(between).join(quoted)
+    def name(self, key: str, columns: Iterable[str]) -> None:
+        """Let statements say ``{key}`` for several columns."""
+        names = [self._sql.Identifier(check_identifier(name, "a column")) for name in columns]
+        self._names[key] = self._sql.SQL(", ").join(names)
 
     def columns(self) -> dict[str, TableColumn]:
         """The columns of the table by name; none where there is no such table."""

@@ -22,12 +22,7 @@ from modgap.index.postgres_names import (
 from modgap.index.sql_column import FILL_ROWS, LOCK_TIMEOUT, CorrectedColumn, column_names
 from modgap.index.sql_column_place import ColumnPlace
 from modgap.index.sql_expected_wrong import judged_query
-from modgap.index.stored_vectors import (
-    StoredVector,
-    check_banks,
-    check_storable,
-    default_ef_search,
-)
+from modgap.index.stored_vectors import StoredVector, check_banks, check_storable, default_ef_search
 
 _SCORES = {"cosine": "1 - {}", "inner_product": "-({})", "euclidean": "-power({}, 2)"}
 _HEAD = """\

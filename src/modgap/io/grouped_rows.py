@@ -9,12 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap.core.checks import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_same_space,
-)
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_same_space
 from modgap.core.results import Progress, silent, spoken
 from modgap.io.embeddings import Embeddings
 from modgap.io.group_keys import KeyedBy, id_keys, label_keys, row_keys

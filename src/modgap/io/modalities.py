@@ -21,10 +21,7 @@ from modgap.core.checks import (
     check_same_space,
     check_values,
 )
-from modgap.core.door import (
-    is_model_output,
-    what_to_call,
-)
+from modgap.core.door import is_model_output, what_to_call
 from modgap.core.files import folder_to_write
 from modgap.io._matrices import ArrayMatrix
 from modgap.io.duplicates import with_copies_grouped

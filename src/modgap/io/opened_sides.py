@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from modgap.core.checks import (
-    InputValueError,
-    check_modalities,
-)
+from modgap.core.checks import InputValueError, check_modalities
 from modgap.io._contents import Contents
 from modgap.io._shards import BadShards
 from modgap.io.column_roles import column_roles, own_column, own_prefixes
@@ -20,11 +17,7 @@ from modgap.io.file_formats import open_contents, open_together
 from modgap.io.formats.clip_retrieval import EMBEDDED
 from modgap.io.formats.tables import is_opened, is_table
 from modgap.io.group_labels import find_groups
-from modgap.io.long_tables import (
-    by_modality,
-    of_modality,
-    wanted_modalities,
-)
+from modgap.io.long_tables import by_modality, of_modality, wanted_modalities
 from modgap.io.modalities import Modalities, Thumbnail
 
 

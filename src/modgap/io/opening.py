@@ -21,12 +21,7 @@ from modgap.io.embeddings import Embeddings
 from modgap.io.file_formats import open_contents
 from modgap.io.formats.tables import is_opened
 from modgap.io.group_labels import labels_of
-from modgap.io.long_tables import (
-    MODALITY,
-    modality_column_of,
-    of_modality,
-    refuse_long,
-)
+from modgap.io.long_tables import MODALITY, modality_column_of, of_modality, refuse_long
 from modgap.io.modalities import DEFAULT_NAMES, Modalities
 from modgap.io.opened_sides import Source, open_long, open_sides, paired_up
 

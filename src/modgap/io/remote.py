@@ -18,13 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modgap.core.checks import (
-    InputError,
-    InputValueError,
-    MissingExtraError,
-    first_line,
-    require,
-)
+from modgap.core.checks import InputError, InputValueError, MissingExtraError, first_line, require
 from modgap.core.limits import TEXT_BYTES, parse_json, read_json
 from modgap.core.secrets import sentence_without_secrets, without_secrets
 from modgap.core.steady_file import ChangedFileError, OpenedFile, SteadyFile, changed_file

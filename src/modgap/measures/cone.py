@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap.arrays import (
-    at_unit_length,
-    cosine_extremes,
-    namespace,
-    order_statistic,
-)
+from modgap.arrays import at_unit_length, cosine_extremes, namespace, order_statistic
 from modgap.core.checks import Array, InputValueError, check_count, check_finite
 from modgap.core.door import check_rows
 from modgap.core.results import Result

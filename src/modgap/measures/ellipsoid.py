@@ -10,15 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modgap.arrays import (
-    cached_blocks,
-    histogram,
-    like,
-    namespace,
-    shared_range,
-    to_numpy,
-    widen,
-)
+from modgap.arrays import cached_blocks, histogram, like, namespace, shared_range, to_numpy, widen
 from modgap.core.checks import Array, InputValueError, check_count
 from modgap.core.door import check_rows, check_two
 from modgap.core.results import Result

@@ -24,13 +24,7 @@ from modgap.arrays import (
     unit,
     widen,
 )
-from modgap.core.checks import (
-    Array,
-    check_choice,
-    check_count,
-    check_numbers,
-    check_temperature,
-)
+from modgap.core.checks import Array, check_choice, check_count, check_numbers, check_temperature
 from modgap.core.door import check_pairs
 from modgap.core.results import HasFigure, Result
 from modgap.measures.ellipsoid import histogram_divergence

@@ -247,14 +247,8 @@ def contrastive_loss(
 
     Parameters
     ----------
-    X, Y : (n, d) arrays
-        Pairs, row by row.
-    temperature : float
-        What similarities are divided by.
-    batch_size : int, optional
-        The mean over consecutive batches of this size; None takes all pairs at once.
-    similarity : {"cosine", "squared_distance"}
-        Of unit rows, or of the rows as given.
+    X, Y, temperature, batch_size, similarity
+        As for ``loss_terms``.
 
     >>> import numpy as np
     >>> round(contrastive_loss(np.eye(2), np.eye(2), temperature=1.0), 4)

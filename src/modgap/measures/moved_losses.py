@@ -19,10 +19,7 @@ from modgap.arrays import (
     row_norms,
     widen,
 )
-from modgap.core.checks import (
-    Array,
-    InputValueError,
-)
+from modgap.core.checks import Array, InputValueError
 from modgap.core.threads import in_threads
 from modgap.measures.loss import (
     LossTerms,

@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.arrays import (
-    Listener,
-    listening,
-    namespace,
-    to_numpy,
-)
+from modgap.arrays import Listener, listening, namespace, to_numpy
 from modgap.core.checks import (
     Array,
     InputValueError,

@@ -8,19 +8,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from modgap.core.checks import (
-    InputValueError,
-    check_all_finite,
-    check_finite,
-)
-from modgap.search.judged_hits import (
-    JudgedHits,
-    Pair,
-    padded,
-)
-from modgap.search.reliability import (
-    precision_curve,
-)
+from modgap.core.checks import InputValueError, check_all_finite, check_finite
+from modgap.search.judged_hits import JudgedHits, Pair, padded
+from modgap.search.reliability import precision_curve
 
 CalibrationMethod = Literal["logistic", "isotonic"]
 MIN_QUERIES = 30

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modgap.arrays import (
-    as_float,
-    largest_norm,
-    namespace,
-    sum_squares,
-    to_numpy,
-    unit,
-    wide_dtype,
-)
+from modgap.arrays import as_float, largest_norm, namespace, sum_squares, to_numpy, unit, wide_dtype
 from modgap.core.checks import Array, check_choice
 from modgap.corrections import METRIC_NAMES, METRICS, Correction, Metric
 

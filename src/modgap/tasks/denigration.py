@@ -9,13 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modgap.core.checks import (
-    Array,
-    InputTypeError,
-    InputValueError,
-    check_choice,
-    check_count,
-)
+from modgap.core.checks import Array, InputTypeError, InputValueError, check_choice, check_count
 from modgap.core.door import check_matrix
 from modgap.core.results import NOT_IN_JSON, Progress, Result, Table
 from modgap.core.tables import HasTable

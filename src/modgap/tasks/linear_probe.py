@@ -31,12 +31,7 @@ from modgap.tasks.command import (
     task_rows,
 )
 from modgap.tasks.task import Task, check_labels
-from modgap.tasks.zero_shot import (
-    CLASS_OPTIONS,
-    LABELS,
-    LabelledItems,
-    open_labelled,
-)
+from modgap.tasks.zero_shot import CLASS_OPTIONS, LABELS, LabelledItems, open_labelled
 
 # Radford et al.'s published example of a probe uses this C; their paper sweeps it.
 CLIP_C = 0.316

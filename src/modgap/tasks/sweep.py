@@ -16,17 +16,9 @@ from modgap.arrays import to_numpy
 from modgap.core.checks import Array, InputError, InputValueError
 from modgap.core.door import check_rows
 from modgap.core.results import Progress, silent
-from modgap.corrections import (
-    Calibrate,
-    row_length,
-)
+from modgap.corrections import Calibrate, row_length
 from modgap.corrections.bank import check_bank
-from modgap.evaluation.significance import (
-    DEFAULT_RESAMPLES,
-    Comparison,
-    GroupBootstrap,
-    compare,
-)
+from modgap.evaluation.significance import DEFAULT_RESAMPLES, Comparison, GroupBootstrap, compare
 from modgap.io import Modalities
 from modgap.tasks.result import AS_THEY_ARE, TaskPoint, TaskSweep, TaskTest
 from modgap.tasks.task import Task

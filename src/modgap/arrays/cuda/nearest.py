@@ -11,9 +11,10 @@ _TILE_BYTES, _WHOLE, _WARPS = 2**14, 2048, 4
 _SCORES_BYTES = 2**29
 
 
-def draws_at_once(n_queries: int, n_documents: int, itemsize: int = 4) -> int:
+def draws_at_once(n_queries: int, n_documents: int) -> int:
     """How many sets of documents to search together, so that a product keeps a card busy."""
-    return max(1, min(8, _SCORES_BYTES // max(1, n_queries * n_documents * itemsize)))
+    product_bytes = 4 * n_queries * n_documents  # in float32
+    return max(1, min(8, _SCORES_BYTES // max(1, product_bytes)))
 
 
 def nearest_moved(queries: Array, documents: Array, biases: Array | None) -> Array:

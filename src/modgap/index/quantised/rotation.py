@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 
 from modgap.core.checks import InputValueError, check_count, require
-from modgap.index.quantised.codes import Bits, check_subspaces, float32
+from modgap.index.quantised.codes import PQ_BITS, Bits, check_subspaces, float32
 
 Rotate = Literal["none", "random", "learned"]
 ROTATIONS = ("none", "random", "learned")
+_TURNS = 20
 
 
 def random_rotation(dim: int, seed: int = 0) -> np.ndarray:
@@ -49,7 +50,7 @@ def learned_rotation(
     return _sign_rotation(rows, seed)
 
 
-def _sign_rotation(rows: np.ndarray, seed: int, iterations: int = 20) -> np.ndarray:
+def _sign_rotation(rows: np.ndarray, seed: int) -> np.ndarray:
     """Iterative quantisation (Gong and Lazebnik 2011) without its reduction of dimensions.
 
     From a random start, the signs for the rotation and the rotation for the signs are found in
@@ -57,22 +58,22 @@ def _sign_rotation(rows: np.ndarray, seed: int, iterations: int = 20) -> np.ndar
     """
     rows = np.asarray(rows, dtype=np.float64)
     rotation = random_rotation(rows.shape[1], seed)
-    for _ in range(iterations):
+    for _ in range(_TURNS):
         signs = np.where(rows @ rotation.T >= 0, 1.0, -1.0)
         left, _, right = np.linalg.svd(signs.T @ rows)
         rotation = left @ right
     return rotation
 
 
-def _product_rotation(rows: np.ndarray, subspaces: int, bits: int = 4) -> np.ndarray:
+def _product_rotation(rows: np.ndarray, subspaces: int) -> np.ndarray:
     """The rotation that serves a product quantiser best (OPQ, Ge et al. 2013, as FAISS has it)."""
     faiss = require("faiss", "faiss", "A learned rotation for product quantisation")
     dim = rows.shape[1]
     transform = faiss.OPQMatrix(dim, subspaces)
-    codebook = faiss.ProductQuantizer(dim, subspaces, bits)
+    codebook = faiss.ProductQuantizer(dim, subspaces, PQ_BITS)
     codebook.cp.min_points_per_centroid = 1  # too few rows are refused above
     transform.pq = codebook
-    transform.niter = 20
+    transform.niter = _TURNS
     transform.train(float32(rows))
     matrix: np.ndarray = faiss.vector_to_array(transform.A).reshape(dim, dim).astype(np.float64)
     # Trained in float32: make it orthogonal to the last digit, so that scores stay what they are.
