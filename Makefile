@@ -38,11 +38,12 @@ test-openclip: $(OPENCLIP)/.made
 	OMP_NUM_THREADS=1 $(OPENCLIP)/bin/python -m pytest -q -m open_clip tests/embed/test_open_clip.py tests/train/test_loops.py
 
 # A correction inside other people's libraries: sentence-transformers, LangChain, LlamaIndex, Chroma, mteb, DuckDB,
-# the hub, TypeScript.
+# the hub, TypeScript; and indexes on a real server of Milvus.
 test-integrations: $(INTEGRATIONS)/.made
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q -m integrations tests/adapters tests/test_docs.py
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/corrections/test_hub.py
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/index -k chroma
+	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q -m "servers and not long" tests/index
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,9 @@ LIBRARIES = {
     "duckdb": "duckdb",
     "chroma": "chromadb",
 }
+# Real servers, which packages bring along, in the tests that are marked so: make test-integrations.
+SERVERS = {"milvus-server": "milvus"}
+STORES = [*sorted(LIBRARIES), *(pytest.param(kind, marks=pytest.mark.servers) for kind in SERVERS)]
 # Chroma brings too much along for the environment of the other tests: make test-integrations.
 INSTALLED = [kind for kind, library in LIBRARIES.items() if importlib.util.find_spec(library)]
 
@@ -73,6 +77,22 @@ def new_server() -> Any:
         server = pgserver.get_server(Path(folder.name) / "data", cleanup_mode="delete")
     atexit.register(server.cleanup)
     return server
+
+
+@cache
+def milvus_url() -> str:
+    """A server of Milvus of this test process; it ends with the process."""
+    import milvus
+
+    folder = tempfile.TemporaryDirectory(prefix="modgap-milvus-")
+    atexit.register(folder.cleanup)
+    server = milvus.MilvusServer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of ports that it tries
+        server.set_base_dir(folder.name)
+        server.start()
+    atexit.register(server.stop)
+    return f"milvus+http://127.0.0.1:{server.listen_port}"
 
 
 def postgres_tool(name: str, *arguments: str, given: str = "", ok: bool = True) -> str:
@@ -194,9 +214,12 @@ class Store:
 def make_store(kind: str, folder: Path) -> Store:
     if kind == "memory":
         return Store(kind, "", {"held": {}})
-    pytest.importorskip(LIBRARIES[kind], reason=f"{LIBRARIES[kind]} is not installed")
+    library = {**LIBRARIES, **SERVERS}[kind]
+    pytest.importorskip(library, reason=f"{library} is not installed")
     if kind == "pgvector":
         return Store(kind, postgres_url(), {"table": new_name()})
+    if kind == "milvus-server":
+        return Store(kind, milvus_url(), {"table": new_name()})
     ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
     ends["chroma"] = "chroma"
     ends["duckdb"] = "x.duckdb"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from index_services import LIBRARIES, make_store, postgres_url
+from index_services import STORES, make_store, postgres_url
 
 
-@pytest.fixture(params=sorted(LIBRARIES))
+@pytest.fixture(params=STORES)
 def store(request, tmp_path):
     """Where an index is kept: each database, or those that a test names."""
     return make_store(request.param, tmp_path)

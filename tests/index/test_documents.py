@@ -8,7 +8,7 @@ import gc
 import numpy as np
 import pytest
 
-from index_services import IN_MEMORY, LIBRARIES, exit_status, make_store, modgap, rows
+from index_services import IN_MEMORY, LIBRARIES, STORES, exit_status, make_store, modgap, rows
 from modgap.core.checks import InputTypeError, InputValueError
 from modgap.corrections import (
     Calibrate,
@@ -190,13 +190,13 @@ class Walk:
 
 
 @pytest.mark.parametrize("correction", [BY_ID, CALIBRATED], ids=["expected wrong", "calibrated"])
-@pytest.mark.parametrize("store", ["memory", *sorted(LIBRARIES)], indirect=True)
+@pytest.mark.parametrize("store", ["memory", *STORES], indirect=True)
 def test_an_index_answers_as_a_plain_dictionary_does_whatever_changes(store, correction):
     Walk(store, correction, seed=0).run(300 if store.kind in ("memory", "faiss") else 40, every=5)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("store", ["memory", *sorted(LIBRARIES)], indirect=True)
+@pytest.mark.parametrize("store", ["memory", *STORES], indirect=True)
 def test_a_thousand_changes_leave_what_a_plain_dictionary_holds(store):
     Walk(store, BY_ID, seed=1).run(1000, every=5)
 
@@ -366,7 +366,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-@pytest.mark.parametrize("kind", sorted(LIBRARIES))
+@pytest.mark.parametrize("kind", STORES)
 def test_a_change_that_was_killed_is_finished_by_making_it_again(kind, what, tmp_path):
     step, change, ids = CHANGES[what]
     store = make_store(kind, tmp_path)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import refuse, succeed
-from index_services import LIBRARIES, MemoryIndex
+from index_services import STORES, MemoryIndex
 from modgap.core.checks import InputError
 from modgap.corrections import Calibrate, Correction, ExpectedWrong
 from modgap.diagnosis import migrate
@@ -178,7 +178,7 @@ def test_indexes_that_do_not_belong_together_are_refused(found):
         Generations(old, sounds, made.background)
 
 
-@pytest.mark.parametrize("store", sorted(LIBRARIES), indirect=True)
+@pytest.mark.parametrize("store", STORES, indirect=True)
 def test_every_store_says_what_its_documents_are_called(store):
     correction = Correction.identity(10)
     for ids in ([*range(0, 2 * N, 2)], [f"a'b {i}" for i in range(N)]):

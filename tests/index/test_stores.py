@@ -46,7 +46,8 @@ def build(store, correction, **more):
 @pytest.mark.parametrize(
     ("store", "name"),
     [("memory", name) for name in CORRECTIONS]
-    + [(kind, name) for kind in sorted(LIBRARIES) for name in ("center", "hand-made")],
+    + [(kind, name) for kind in sorted(LIBRARIES) for name in ("center", "hand-made")]
+    + [pytest.param("milvus-server", name, marks=pytest.mark.servers) for name in CORRECTIONS],
     indirect=["store"],
 )
 def test_one_index_ranks_as_brute_force_over_the_corrected_vectors(store, name):

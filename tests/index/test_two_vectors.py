@@ -38,6 +38,10 @@ def check_both(index):
 
 
 def test_a_query_searches_the_vectors_made_for_its_modality(store):
+    if store.kind == "milvus-server":  # of version 2.3; several vectors came with 2.4
+        with pytest.raises(InputValueError, match="multiple vector fields is not supported"):
+            build(store)
+        return
     build(store)
     with store.open([TWO["image"], TWO["text"]]) as index:
         assert set(index.vectors) == {"embedding_text", "embedding_image"}
