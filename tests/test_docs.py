@@ -8,6 +8,7 @@ import json
 import re
 import runpy
 import shlex
+import sys
 import tomllib
 import warnings
 import wave
@@ -268,11 +269,14 @@ def test_the_config_of_the_training_page_is_one(tmp_path):
     assert config.train.epochs == load_config("flickr8k-baseline").train.epochs
 
 
-def test_the_tables_of_the_training_page_are_those_of_the_results(tmp_path, monkeypatch, capsys):
-    page = ROOT / "docs" / "evidence" / "training.md"
-    copy = tmp_path / "training.md"
+@pytest.mark.parametrize("name", ["training", "networks"])
+def test_the_tables_of_a_page_of_runs_are_those_of_the_results(name, tmp_path, monkeypatch):
+    page = ROOT / "docs" / "evidence" / f"{name}.md"
+    copy = tmp_path / page.name
     copy.write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
-    made = runpy.run_path(str(ROOT / "tools" / "make_training.py"))
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.setattr(sys, "argv", [name])
+    made = runpy.run_path(str(ROOT / "tools" / f"make_{name}.py"))
     made["main"].__globals__["PAGE"] = copy
     made["main"]()
     assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

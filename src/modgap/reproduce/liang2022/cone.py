@@ -12,6 +12,13 @@ from modgap.measures.cone import cone, log10_cap_fraction
 from modgap.reproduce.drawing import bin_counts
 from modgap.reproduce.entry import Check, Number, Outcome
 from modgap.reproduce.liang2022 import PAPER
+from modgap.reproduce.liang2022.convolutional import (
+    IN_PLACE,
+    network_checks,
+    network_cosines,
+    network_label,
+    network_values,
+)
 from modgap.reproduce.liang2022.initialisations import (
     INITIALISATIONS,
     NETWORKS,
@@ -57,11 +64,16 @@ def fig2(setting: Setting) -> Outcome:
         setting, "resnet", "digits", INITIALISATIONS, 200 if setting.full else 40
     )
     theory, theorems = _theorems(setting)
+    histograms = bin_counts({label: cosines(X) for label, X in sides.items()}, COSINE_EDGES)
+    network = network_cosines(setting, "photos")
+    histograms["counts"] |= {network_label(place): of["counts"] for place, of in network.items()}
     return Outcome(
         {
             "initialisations": INITIALISATIONS,
             **{f"mean cosine, {label}": found.mean for label, found in cones.items()},
             **{f"least cosine, {label}": found.min for label, found in cones.items()},
+            **network_values(setting, "photos", ("mean",), "mean cosine, {network}"),
+            **network_values(setting, "photos", ("min",), "least cosine, {network}"),
             "mean cosine, sigmoid, depth 2": float(by_depth["sigmoid"][2]),
             "mean cosine, linear, depth 25": float(by_depth["linear"][25]),
             "mean cosine, ReLU, depth 25": float(by_depth["relu"][25]),
@@ -76,18 +88,20 @@ def fig2(setting: Setting) -> Outcome:
                 for label, found in cones.items()
                 if label.endswith("trained")
             ),
+            *network_checks(setting, "photos", least=True),
             *_depth_checks(by_depth),
             *cone_checks(rows, "random ResNet", setting.seed),
+            PAPER.check("no_last_relu", min(float(X.min()) for X in rows) < 0),
             *theorems,
         ],
         {
-            **bin_counts({label: cosines(X) for label, X in sides.items()}, COSINE_EDGES),
+            **histograms,
             "depths": np.arange(26),
             "by_depth": by_depth,
             "groups": in_plane(rows),
         },
-        on=f"a: {on_words(source, _AUTHORS)}; c: small ResNets on scanned digits (b is as "
-        "published)",
+        on=f"a: {on_words(source, _AUTHORS)}; {IN_PLACE}, on photos of Flickr8k; c: small ResNets "
+        "on scanned digits (b is as published)",
     )
 
 
@@ -186,16 +200,23 @@ def fig6(setting: Setting) -> Outcome:
     for kind, name in NETWORKS:
         sides[f"random {name}, noise"] = initialised_rows(setting, kind, "noise", 1, n)[0]
     found = {label: cone(X) for label, X in sides.items()}
-    here = PrintedTable(printed.columns, {k: (c.mean, c.std, c.min) for k, c in found.items()})
+    rows = {label: (of.mean, of.std, of.min) for label, of in found.items()}
+    for place, of in network_cosines(setting, "photos").items():
+        rows[f"pre-trained {network_label(place)}"] = (of["mean"], of["std"], of["min"])
+    here = PrintedTable(printed.columns, rows)
     checks = [_has_cone(label, X, setting.seed) for label, X in sides.items()]
     for name in _MODALITIES:
         before, after = untrained.format(name), trained.format(name)
-        checks.append(PAPER.check("no_negative_cosine_of", found[after].min > 0, after=after))
+        checks.append(PAPER.check("no_negative_cosine", found[after].min > 0, label=after))
         if before in sides:
             checks.append(_narrower_before(name, sides[before], sides[after], setting.seed))
+    checks += network_checks(setting, "photos", least=True, narrower=True)
     return Outcome(
         {
             **here.cells("{column}, {row}"),
+            **network_values(
+                setting, "noise", printed.columns, "{statistic}, pre-trained {network}, noise"
+            ),
             **_videoclip(setting),
             "share of the circle at 0.56": 10 ** log10_cap_fraction(0.56, 2),
             "share of the sphere at 0.56": 10 ** log10_cap_fraction(0.56, 3),
@@ -204,15 +225,13 @@ def fig6(setting: Setting) -> Outcome:
         [*checks, *_cap_checks()],
         {
             which: {
-                name: {
-                    label: table.rows[label][place] for label in printed.rows if label in table.rows
-                }
+                name: {label: values[place] for label, values in table.rows.items()}
                 for place, name in enumerate(("mean", "std"))
             }
             for which, table in (("published", printed), ("measured", here))
         },
         on=f"{on_words(clip_pairs(setting), _AUTHORS)}, where the paper takes 5,000 rows before "
-        "it; small random networks for the ResNet and for noise",
+        f"it; {IN_PLACE}; small random networks for the ResNet and for noise",
     )
 
 
@@ -222,7 +241,7 @@ def _narrower_before(name: str, before: np.ndarray, after: np.ndarray, seed: int
     return PAPER.above(
         "random_weights_narrower",
         row_interval(len(after), lambda counts: untrained(counts) - trained(counts), seed),
-        name=name,
+        name=f"{name} transformer",
     )
 
 
@@ -257,17 +276,30 @@ def fig14(setting: Setting) -> Outcome:
         photos = {name: sides[name] for name in _PHOTOS.values() if name in sides}
         sides = {"ImageNet": held["image"], **photos}
     first = "ImageNet" if held is not None else list(sides)[-1]
+    statistics = ("mean", "std", "min")
     found = {label: cone(X) for label, X in sides.items()}
     return Outcome(
         {
             f"{name}, vision transformer, {label}": getattr(of, name)
             for label, of in found.items()
-            for name in ("mean", "std", "min")
+            for name in statistics
+        }
+        | network_values(setting, "photos", statistics, "{statistic}, {network}, Flickr8k")
+        | network_values(setting, "cifar", statistics, "{statistic}, {network}, CIFAR-10"),
+        [
+            _has_cone(first, sides[first], setting.seed),
+            *network_checks(setting, "photos"),
+            *network_checks(setting, "cifar"),
+        ],
+        {
+            name: {k: getattr(of, name) for k, of in found.items()}
+            | network_values(setting, "photos", (name,), "{network}")
+            | network_values(setting, "cifar", (name,), "{network}, CIFAR-10")
+            for name in ("mean", "std")
         },
-        [_has_cone(first, sides[first], setting.seed)],
-        {name: {k: getattr(of, name) for k, of in found.items()} for name in ("mean", "std")},
         on=first
         if held is None
         else "4,000 images of ImageNet by CLIP ViT-B/32 after its projection, each probably the "
-        "mean of augmented views, which narrows the cone; MS-COCO's by ViT-B/16; no ResNet-18",
+        "mean of augmented views, which narrows the cone; MS-COCO's by ViT-B/16; "
+        f"{IN_PLACE}, on photos of Flickr8k and on CIFAR-10",
     )
