@@ -37,6 +37,7 @@ LIBRARIES = {
     "qdrant": "qdrant_client",
     "milvus": "pymilvus",
     "duckdb": "duckdb",
+    "sqlite": "sqlite_vec",
     "chroma": "chromadb",
 }
 # Real servers, which packages bring along, in the tests that are marked so: make test-integrations.
@@ -223,8 +224,9 @@ def make_store(kind: str, folder: Path) -> Store:
     ends = {"faiss": "x.faiss", "lance": "x.lance", "qdrant": "qdrant", "milvus": "x.db"}
     ends["chroma"] = "chroma"
     ends["duckdb"] = "x.duckdb"
+    ends["sqlite"] = "x.sqlite"
     options = {"trust": True} if kind in ("qdrant", "chroma") else {}
-    scheme = f"{kind}:" if kind in ("qdrant", "milvus", "duckdb", "chroma") else ""
+    scheme = f"{kind}:" if kind in ("qdrant", "milvus", "duckdb", "sqlite", "chroma") else ""
     return Store(kind, f"{scheme}{folder / ends[kind]}", options)
 
 

@@ -31,7 +31,7 @@ REASONS = {
     "given by the library that calls the function": "batch_idx output_path",
     "the key of a cache": "n_modules",
     "found by the name of its store": (
-        "ChromaIndex DuckdbIndex LanceIndex MilvusIndex PgvectorIndex QdrantIndex"
+        "ChromaIndex DuckdbIndex LanceIndex MilvusIndex PgvectorIndex QdrantIndex SqliteIndex"
     ),
     "the formula of SigmoidLoss, for a loop of one's own": "sigmoid_contrastive",
     "NDCG by the modality that is sought, for benchmarks": "ndcg_of",

@@ -115,7 +115,7 @@ def test_a_folder_of_shards_meets_a_full_disk(disk):
     assert everything_in(disk) == held
 
 
-@pytest.mark.parametrize("kind", ["lance", "qdrant", "duckdb", "chroma"])
+@pytest.mark.parametrize("kind", ["lance", "qdrant", "duckdb", "sqlite", "chroma"])
 def test_a_store_in_a_folder_meets_a_full_disk_in_the_same_words(disk, kind):
     store = make_store(kind, disk)
     leave_room(disk, 50 * _PAGE)

@@ -18,6 +18,7 @@ from modgap.index import add_column, open_index
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "search" / "databases.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+SQL = [text for language, text in BLOCKS if language == "sql"]
 
 
 def make_items(url: str) -> None:
@@ -49,7 +50,7 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
     # Embedded Qdrant waits for the disk after every point.
     code = code.replace("postgresql://user:password@host/database", url)
     exec(compile(code.replace("qdrant:points", "qdrant::memory:"), "databases.md", "exec"), {})
-    shapes = ["['image', 'text']", "(1, 3) (1, 10)", *["(1, 3)"] * 4]
+    shapes = ["['image', 'text']", "(1, 3) (1, 10)", *["(1, 3)"] * 5]
     assert capsys.readouterr().out.splitlines() == shapes
 
 
@@ -65,7 +66,7 @@ def test_the_sql_of_the_page_finds_what_the_index_finds():
     add_column(url, "items", correction)
     with open_index(url, correction, table="items") as index:
         hits = index.search(query, "text", k=5)
-    (block,) = [text for language, text in BLOCKS if language == "sql"]
+    block, _ = SQL
     *graphs, select = [part for part in block.split(";") if part.strip()]
     with psycopg.connect(url, autocommit=True) as connection:
         register_vector(connection)
@@ -76,6 +77,24 @@ def test_the_sql_of_the_page_finds_what_the_index_finds():
     np.testing.assert_allclose([score for *_, score in found], hits.scores[0], rtol=1e-5)
     listed = zip(hits.ids[0].tolist(), hits.modalities[0].tolist(), strict=True)
     assert {(key, name) for key, name, _ in found} == {*listed}
+
+
+def test_the_sql_of_the_page_finds_what_an_index_of_sqlite_finds(tmp_path):
+    apsw = pytest.importorskip("apsw", reason="apsw is not installed")
+    sqlite_vec = pytest.importorskip("sqlite_vec", reason="sqlite_vec is not installed")
+    digits = load_digits()
+    correction = Calibrate().fit(digits.X, digits.Y[digits.wording == 0]).correction_
+    with open_index(f"sqlite:{tmp_path}/x.db", correction, create=True) as index:
+        index.write(digits.X[:300], "image")
+        index.write(digits.Y[:100], "text")
+        hits = index.search(digits.Y[3], "text", k=10)
+    query = correction.apply(digits.Y[3:4], "text", "query").astype(np.float32).tobytes()
+    connection = apsw.Connection(str(tmp_path / "x.db"))
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    found = connection.execute(SQL[1], {"query": query}).fetchall()
+    connection.close()
+    assert found == [*zip(hits.ids[0].tolist(), hits.modalities[0].tolist(), strict=True)]
 
 
 def test_the_commands_of_the_page_run(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 
 from index_services import (
     IN_MEMORY,
+    LIBRARIES,
     check_exact,
     make_store,
     modgap,
@@ -247,7 +248,7 @@ def test_modalities_that_would_share_a_file_are_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize("names", [("图像", "文本"), ("it's", 'say "x"')])
-@pytest.mark.parametrize("kind", ["faiss", "lance", "qdrant", "milvus", "duckdb", "chroma"])
+@pytest.mark.parametrize("kind", sorted({*LIBRARIES} - {"pgvector"}))
 def test_modalities_with_odd_names_are_kept_apart_in_every_store(kind, names, tmp_path):
     store = make_store(kind, tmp_path)
     correction = named(names)
@@ -287,12 +288,13 @@ def test_a_collection_whose_name_is_no_name_is_refused(kind, table, tmp_path):
 
 
 @pytest.mark.parametrize("table", ["summarize", "100% Käufe", 'say "x"; DROP TABLE other', "a.b"])
-def test_a_table_of_duckdb_may_have_any_name(table, tmp_path):
-    store = make_store("duckdb", tmp_path)
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_table_of_a_file_may_have_any_name(kind, table, tmp_path):
+    store = make_store(kind, tmp_path)
     for one in ("other", table):
         with store.open(named(), create=True, table=one) as index:
             index.write(X, "image")
-    with store.open(named(), table=table.encode().upper().decode()) as index:  # as in all of DuckDB
+    with store.open(named(), table=table.encode().upper().decode()) as index:  # the same to both
         index.write(Y, "text")
     with store.open(named(), table=table) as index:
         assert index.count() == 2 * N
@@ -301,9 +303,13 @@ def test_a_table_of_duckdb_may_have_any_name(table, tmp_path):
         assert index.count() == N
 
 
-@pytest.mark.parametrize("table", ["", "zero\0byte", "lone \udcff"])
-def test_a_table_of_duckdb_without_a_name_is_refused_in_a_sentence(table, tmp_path):
-    store = make_store("duckdb", tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "table"),
+    [("duckdb", "")]  # a name as any other to SQLite
+    + [(kind, table) for kind in ("duckdb", "sqlite") for table in ("zero\0byte", "lone \udcff")],
+)
+def test_a_table_of_a_file_without_a_name_is_refused_in_a_sentence(kind, table, tmp_path):
+    store = make_store(kind, tmp_path)
     with (
         pytest.raises(InputValueError, match=r"^[^\n]+ (cannot be used: |must be text)[^\n]+$"),
         store.open(named(), create=True, table=table) as index,

@@ -288,7 +288,7 @@ def test_torch_queries_are_searched_like_arrays(store):
 
 # The client of Qdrant leaves its lock file open when the folder is in use.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "qdrant", "duckdb", "chroma"])
+@pytest.mark.parametrize("kind", sorted({*LIBRARIES} - {"milvus"}))
 def test_two_builds_at_once_are_kept_apart(kind, tmp_path):
     store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
@@ -322,6 +322,7 @@ def test_a_file_of_milvus_lite_in_use_by_another_process_is_refused(tmp_path):
 
 STEPS = {
     "duckdb": ("modgap.index", "DuckdbIndex", "_save_note _make _add _count"),
+    "sqlite": ("modgap.index", "SqliteIndex", "_create _add _count"),
     "chroma": ("modgap.index", "ChromaIndex", "_make_room _make _add _count"),
     "milvus": (
         "pymilvus",
@@ -364,61 +365,6 @@ def test_a_build_killed_at_any_step_is_built_again(tmp_path, kind, step):
             check_exact(index.search(Y[:3], "text", 9), correction, Y[:3], "text", documents)
 
 
-def test_a_file_of_duckdb_is_searched_by_many_or_changed_by_one(tmp_path):
-    store, correction = make_store("duckdb", tmp_path), CORRECTIONS["center"]
-    build(store, correction)
-    correction.save(tmp_path / "c.safetensors")
-    np.save(tmp_path / "x.npy", X)
-    code = (
-        "import sys\nimport numpy as np\nfrom modgap.core.checks import InputError\n"
-        "from modgap.index import open_index\n"
-        "X = np.load(sys.argv[3])\n"
-        "try:\n"
-        "    with open_index(*sys.argv[1:3]) as index:\n"
-        "        print(index.search(X[:2], 'image', 3).ids.shape)\n"
-        "        index.write(X[:2], 'text', range(2), upsert=True)\n"
-        "except InputError as error: print(error)"
-    )
-    arguments = [sys.executable, "-c", code, store.address, str(tmp_path / "c.safetensors"),
-                 str(tmp_path / "x.npy")]  # fmt: skip
-    with store.open(correction) as index:
-        found = index.search(X[:2], "image", 3)
-        other = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-        assert other.startswith("(2, 3)\ntable 'modgap' of ")
-        assert " cannot be used: " in other
-        assert "lock" in other
-        assert np.array_equal(index.search(X[:2], "image", 3).ids, found.ids)
-        index.write(X[:2], "image", range(2), upsert=True)  # now for writing
-        other = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-        assert "lock" in other
-    assert subprocess.run(arguments, capture_output=True, text=True).stdout == "(2, 3)\n"
-
-
-def test_a_table_of_duckdb_that_is_not_ours_is_left_alone(tmp_path):
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
-    store = make_store("duckdb", tmp_path)
-    with duckdb.connect(tmp_path / "x.duckdb") as connection:
-        connection.execute("CREATE TABLE modgap AS SELECT 42 AS answer")
-    for more in ({}, {"create": True}, {"create": True, "replace": True}):
-        with pytest.raises(InputValueError, match="was not built by modgap"):
-            store.open(CORRECTIONS["center"], **more)
-    with duckdb.connect(tmp_path / "x.duckdb") as connection:
-        assert connection.execute("FROM modgap").fetchall() == [(42,)]
-
-
-@pytest.mark.parametrize("content", [b"", b"no database" * 900, None])
-def test_what_is_no_file_of_duckdb_is_refused_in_a_sentence(tmp_path, content):
-    pytest.importorskip("duckdb", reason="duckdb is not installed")
-    path = tmp_path / "x.duckdb"
-    path.mkdir() if content is None else path.write_bytes(content)
-    for create in (False, True):
-        with pytest.raises(InputValueError, match=r"x\.duckdb (cannot be|is a folder)") as it:
-            open_index(f"duckdb:{path}", CORRECTIONS["center"], create=create)
-        assert "\n" not in str(it.value)
-    if content is not None:
-        assert path.read_bytes() == content
-
-
 def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):
     """Each point is a commit, which with a write-ahead log waits for no disk."""
     pytest.importorskip("qdrant_client", reason="qdrant_client is not installed")
@@ -430,7 +376,7 @@ def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):
             assert points.execute("SELECT count(*) FROM points").fetchone() == (N,)
 
 
-@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "chroma"])
+@pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "sqlite", "chroma"])
 def test_what_two_processes_add_is_all_there(kind, tmp_path):
     store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
@@ -472,6 +418,7 @@ def test_an_option_the_database_does_not_know_is_refused(tmp_path):
         ("qdrant:x", "qdrant_client", "qdrant"),
         ("milvus:x.db", "pymilvus", "milvus"),
         ("duckdb:x.db", "duckdb", "duckdb"),
+        ("sqlite:x.db", "apsw", "sqlite"),
         ("chroma:x", "chromadb", "chroma"),
     ],
 )

@@ -114,4 +114,4 @@ def _paths_in(text: str) -> set[Path]:
 
 def _file_of(text: str) -> Path:
     """The file or folder of an output, which for an index stands behind its scheme."""
-    return Path(re.sub(r"^(qdrant|milvus|duckdb|chroma):(?!//)", "", text))
+    return Path(re.sub(r"^(qdrant|milvus|duckdb|sqlite|chroma):(?!//)", "", text))

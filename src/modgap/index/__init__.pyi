@@ -15,6 +15,7 @@ from .qdrant import QdrantIndex
 from .quantised import QuantisedIndex
 from .recall import IndexEvaluation, evaluate_index
 from .row_monitor import RowMonitor
+from .sqlite_index import SqliteIndex
 
 __all__ = [
     "ChromaIndex",
@@ -29,6 +30,7 @@ __all__ = [
     "QdrantIndex",
     "QuantisedIndex",
     "RowMonitor",
+    "SqliteIndex",
     "UncorrectedRowsWarning",
     "VectorIndex",
     "WrongOperatorsWarning",

@@ -25,6 +25,7 @@ _CLASSES = {
     "qdrant": "QdrantIndex",
     "milvus": "MilvusIndex",
     "duckdb": "DuckdbIndex",
+    "sqlite": "SqliteIndex",
     "chroma": "ChromaIndex",
 }
 
@@ -49,8 +50,8 @@ def open_index(
     ----------
     address : str or path
         A file that ends in .faiss or .index, a folder that ends in .lance, postgresql://…,
-        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://…, duckdb:FILE or
-        chroma:FOLDER. No secret of it is repeated in errors.
+        qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://…, duckdb:FILE, sqlite:FILE
+        or chroma:FOLDER. No secret of it is repeated in errors.
     correction : Correction, path, or several
         What documents and queries are mapped with; the index remembers it and refuses another.
         Several serve different queries, as those of a folder or of `load_corrections` do: a
@@ -94,7 +95,7 @@ def _parse(address: str) -> tuple[str, str]:
     """
     if found := re.fullmatch(r"(qdrant|milvus)(?:\+(?=https?:)|:)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
-    if found := re.fullmatch(r"(duckdb|chroma):(?!//)(.+)", address, flags=re.DOTALL):
+    if found := re.fullmatch(r"(duckdb|sqlite|chroma):(?!//)(.+)", address, flags=re.DOTALL):
         return found[1], found[2]
     if is_postgres(address):
         return "postgresql", address
@@ -103,7 +104,7 @@ def _parse(address: str) -> tuple[str, str]:
         raise InputValueError(
             "An index is a file that ends in .faiss or .index, a folder that ends in .lance, "
             "postgresql://…, qdrant:FOLDER, qdrant+http://…, milvus:FILE.db, milvus+http://…, "
-            f"duckdb:FILE or chroma:FOLDER; got {without_secrets(address)!r}."
+            f"duckdb:FILE, sqlite:FILE or chroma:FOLDER; got {without_secrets(address)!r}."
         )
     return kind, address
 

@@ -79,8 +79,9 @@ class SearchedStore(VectorStore):
             found = self._hits(vector, mapped, k, only, exact=False)
         else:
             found = self._judged_hits(vector, mapped, k, only, at_most)
-        # −∞ stands for a hit that is missing.
-        bad = np.flatnonzero(np.any(np.isnan(found.scores) | (found.scores == np.inf), axis=1))
+        # A hit that is missing has the score −∞, and no modality.
+        missing = np.isneginf(found.scores) & (found.modalities == "")
+        bad = np.flatnonzero(np.any(~np.isfinite(found.scores) & ~missing, axis=1))
         if len(bad):
             raise InputValueError(
                 f"The scores of query {bad[0]} leave the range of float32, in which an index "
