@@ -103,19 +103,23 @@ def test_a_wrong_modality_role_dimension_or_value_is_refused(with_roles, call, m
         (("a", "b"), {("c", "document"): Affine(2)}, "cosine", "modality must be one of"),
         (("a", "b"), {("a", "reader"): Affine(2)}, "cosine", "role must be one of"),
         (("a", "b"), {}, "manhattan", "metric must be one of"),
+        (
+            ("a", "b"),
+            {("a", "document"): Affine(2), ("b", "document"): Affine(3)},
+            "cosine",
+            "take rows of one dimension",
+        ),
+        (
+            ("a", "b"),
+            {("a", "document"): Affine(2), ("b", "document"): Affine(2, np.ones((3, 2)))},
+            "cosine",
+            "give rows of one dimension",
+        ),
     ],
 )
 def test_a_correction_that_makes_no_sense_cannot_be_made(names, maps, metric, message):
     with pytest.raises(ValueError, match=message):
         Correction(names, maps, metric)
-
-
-def test_maps_of_differing_dimensions_cannot_be_one_correction():
-    with pytest.raises(ValueError, match="take rows of one dimension"):
-        Correction(("a", "b"), {("a", "document"): Affine(2), ("b", "document"): Affine(3)})
-    wider = Affine(2, np.ones((3, 2)))
-    with pytest.raises(ValueError, match="give rows of one dimension"):
-        Correction(("a", "b"), {("a", "document"): Affine(2), ("b", "document"): wider})
 
 
 def test_then_applies_one_correction_after_the_other_in_every_role(pairs):

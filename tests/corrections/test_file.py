@@ -132,13 +132,9 @@ def test_a_truncated_file_is_refused(saved, share):
         Correction.load(saved)
 
 
-def test_a_file_of_another_kind_is_refused(path):
-    path.write_bytes(b"PK\x03\x04 this is something else entirely, and long enough")
-    with pytest.raises(ValueError, match="cannot be read as safetensors"):
-        Correction.load(path)
-
-
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"modgap": "no JSON {"}])
+@pytest.mark.parametrize(
+    "metadata", [None, {"format": "pt"}, {"modgap": "no JSON {"}, {"modgap": '["a list"]'}]
+)
 def test_another_safetensors_file_is_refused(path, metadata):
     save_file({"weight": np.ones((2, 2))}, path, metadata=metadata)
     with pytest.raises(ValueError, match="but not a correction that modgap wrote"):
@@ -152,12 +148,6 @@ def test_a_model_in_a_dtype_that_numpy_lacks_is_refused_in_the_same_words(path):
     save_torch({"weight": torch.ones(2, 2, dtype=torch.bfloat16)}, path)
     with pytest.raises(ValueError, match="but not a correction that modgap wrote"):
         Correction.load(path)
-
-
-def test_metadata_that_is_json_but_no_header_is_refused(saved):
-    spoil(saved, lambda tensors, header: ["a list"])
-    with pytest.raises(ValueError, match="not a correction that modgap wrote"):
-        Correction.load(saved)
 
 
 @pytest.mark.parametrize("number", [2, "1", 0, None])

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from conftest import load_published_tensors
+from conftest import load_published_tensors, unit
 from modgap import Correction, Modalities, diagnose
 from modgap.corrections import Calibrate, ExpectedWrong, ForeignBankWarning
 from modgap.corrections.bank import check_bank, shortfall
@@ -39,12 +39,7 @@ def plain(n=480, d=24, seed=0):
     """Pairs without a hub: all rows around one centre, equally long."""
     rng = np.random.default_rng(seed)
     shared = rng.normal(size=(n, d))
-    return [
-        (lambda rows: (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))(
-            shared + 0.5 * rng.normal(size=(n, d))
-        )
-        for _ in range(2)
-    ]
+    return [unit(shared + 0.5 * rng.normal(size=(n, d))).astype(np.float32) for _ in range(2)]
 
 
 @pytest.fixture(scope="module")

@@ -105,13 +105,9 @@ def test_the_critical_temperature_scales_with_small_spacings():
         ({"spacing": 0}, "spacing must be a finite number above 0, got 0"),
         ({"spacing": 90}, "6 pairs 90 degrees apart do not fit .* spacing be at most 60"),
         ({"angle": float("nan")}, "angle must be finite, got nan"),
+        ({"dimension": 1}, "dimension must be at least 3, got 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(options, words):
     with pytest.raises(ValueError, match=words):
         make_sphere_pairs(**{"angle": 30.0, **options})
-
-
-def test_a_sphere_needs_three_dimensions():
-    with pytest.raises(ValueError, match="dimension must be at least 3, got 1"):
-        make_sphere_pairs(30, dimension=1)
