@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from mixbench_files import (
     make_subset,
     torch,
 )
+from modgap.embed import CallableModel, embed
 from modgap.reproduce.mixbench import open_mixbench
 from modgap.reproduce.mixbench.subsets import drawn_kinds
 
@@ -106,6 +108,100 @@ def test_queries_with_an_image_and_a_bank_are_read(tmp_path: Path) -> None:
     assert found.bank.rows("image", "fused").shape == (5, DIM)
 
 
+def taken(subset: Path, what: str) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Ids, and rows of texts and images, of what its scripts saved, which is gone then."""
+    path = subset / f"{what}_embeddings.pt"
+    entries = torch.load(path, weights_only=True)
+    ids = [entry["corpus_id" if what == "corpus" else "query_id"] for entry in entries]
+    rows = {
+        part: np.stack([entry[f"{part}_embedding"].numpy() for entry in entries])
+        for part in ("image", "text")
+        if entries[0][f"{part}_embedding"] is not None
+    }
+    path.unlink()
+    return ids, rows
+
+
+def line_by_line(path: Path, ids: list[str], rows: dict[str, np.ndarray]) -> None:
+    np.savez(path.with_suffix(".npz"), **rows)
+
+
+def by_id(path: Path, ids: list[str], rows: dict[str, np.ndarray]) -> None:
+    """Ids say whose a row is, so that rows may be in any order."""
+    order = np.random.default_rng(1).permutation(len(ids))
+    shuffled = {part: held[order] for part, held in rows.items()}
+    np.savez(path.with_suffix(".npz"), id=np.array(ids)[order], **shuffled)
+
+
+@pytest.mark.parametrize("write", [line_by_line, by_id])
+@pytest.mark.parametrize("asks", ["text", "fused"])
+def test_rows_of_other_formats_are_read_as_those_of_its_scripts(
+    tmp_path: Path, asks: str, write: Any
+) -> None:
+    subset = make_subset(tmp_path / "OVEN", n=12, asks=asks, bank=5)
+    (before,) = open_mixbench(subset).subsets
+    for what in ("query", "corpus", "bank"):
+        write(subset / f"clip_{what}_embeddings", *taken(subset, what))
+    (after,) = open_mixbench(subset).subsets
+    for name in ("queries", "documents"):
+        old, new = getattr(before, name), getattr(after, name)
+        assert (new.ids, new.kinds.tolist()) == (old.ids, old.kinds.tolist())
+        for part in ("text", "image", "fused"):
+            np.testing.assert_array_equal(getattr(new, part), getattr(old, part))
+    for part in ("text", "image"):
+        old, new = (np.sort(getattr(one.bank, part), axis=0) for one in (before, after))
+        np.testing.assert_array_equal(new, old)
+    assert after.qrels.tolist() == before.qrels.tolist()
+
+
+def test_what_modgap_embed_writes_is_read(subset: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    (subset / "images").mkdir()
+    for i in range(12):
+        image.new("RGB", (i + 1, 4)).save(subset / "images" / f"{i}.jpg")
+    model = CallableModel(
+        images=lambda images: np.array([[*one.size, 1] for one in images], np.float32),
+        texts=lambda texts: np.array([[1, int(re.sub(r"\D", "", t) or 0), 7.0] for t in texts]),
+        name="sizes",
+    )
+    for what, source in (("corpus", subset), ("query", subset / "queries.jsonl")):
+        (subset / f"{what}_embeddings.pt").unlink()
+        embed(model, source, subset / f"{what}_embeddings")
+    (found,) = open_mixbench(subset).subsets
+    assert found.queries.text[:, 1].tolist() == list(range(12))
+    assert found.documents.rows("image", "image")[:, 0].tolist() == [2, 5, 8, 11]
+    assert found.documents.rows("text", "fused")[:, 1].tolist() == [2, 5, 8, 11]
+    assert found.documents.rows("image", "fused")[:, 0].tolist() == [3, 6, 9, 12]
+
+
+def test_one_matrix_has_a_row_of_all_that_an_item_shows(subset: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {what: rng.normal(size=(12, 5)).astype(np.float32) for what in ("query", "corpus")}
+    for what, held in rows.items():
+        (subset / f"{what}_embeddings.pt").unlink()
+        np.save(subset / f"{what}_embeddings.npy", held)
+    (found,) = open_mixbench(subset).subsets
+    np.testing.assert_array_equal(found.queries.text, rows["query"])
+    assert (found.queries.joint, found.documents.joint) == (False, True)
+    for first, kind in enumerate(("text", "image", "fused")):
+        np.testing.assert_array_equal(getattr(found.documents, kind), rows["corpus"][first::3])
+        np.testing.assert_array_equal(found.documents.rows(kind, kind), rows["corpus"][first::3])
+
+
+def test_rows_that_its_script_for_vlm2vec_made_of_both_are_read(subset: Path) -> None:
+    path = subset / "corpus_embeddings.pt"
+    entries = torch.load(path, weights_only=True)
+    joint = [{**entry, "vlm_mixed_embedding": torch.full((DIM,), i + 1.0)}
+             for i, entry in enumerate(entries)]  # fmt: skip
+    torch.save(joint, path)
+    documents = open_mixbench(subset).subsets[0].documents
+    assert documents.fused[:, 0].tolist() == [3.0, 6.0, 9.0, 12.0]
+    assert len(documents.text) == len(documents.image) == 4
+    torch.save([joint[0], *entries[1:]], path)
+    with pytest.raises(ValueError, match="entry 2: '2' has no vlm_mixed_embedding, and its text"):
+        open_mixbench(subset)
+
+
 def saved(what: str, stored: Any) -> Any:
     """Something else in place of the embeddings of queries or documents."""
     return lambda folder: torch.save(stored, folder / f"{what}_embeddings.pt")
@@ -129,6 +225,16 @@ def away(name: str) -> Any:
     return lambda folder: (folder / name).unlink()
 
 
+def arrays(what: str, **held: Any) -> Any:
+    """Rows in another format in place of what its scripts save."""
+
+    def spoil(folder: Path) -> None:
+        (folder / f"{what}_embeddings.pt").unlink()
+        np.savez(folder / f"{what}_embeddings.npz", **held)
+
+    return spoil
+
+
 def judged(line: str, **options: Any) -> Any:
     return lambda folder: judge(folder, line, **options)
 
@@ -138,6 +244,7 @@ def both(*spoils: Any) -> Any:
 
 
 QUERIES = [f"q{i}" for i in range(12)]
+ROWS = np.random.default_rng(7).normal(size=(12, DIM)).astype(np.float32)
 TWO_KINDS = [item(q, "fused" if q == "q0" else "text", "query_id") for q in QUERIES]
 NO_ID = [{"text_embedding": torch.ones(DIM), "image_embedding": None}]
 NOT_JSON = b'{"query_id": "q0", "text": "a"}\n{"qu\n'
@@ -148,9 +255,9 @@ BAD = [
     (lambda f: f.rename(f.parent / "away"), "MSCOCO must be the folder of MixBench or of one of"),
     (
         both(away("query_embeddings.pt"), away("corpus_embeddings.pt")),
-        r"MSCOCO must hold \*query_embeddings.pt and \*corpus_embeddings.pt",
+        r"MSCOCO must hold \*query_embeddings and \*corpus_embeddings",
     ),
-    (away("corpus_embeddings.pt"), r"must hold \*corpus_embeddings.pt; there is no such file"),
+    (away("corpus_embeddings.pt"), r"must hold \*corpus_embeddings; there is no such file"),
     (saved("siglip_query", []), "got query_embeddings.pt and siglip_query_embeddings.pt. Keep one"),
     (saved("query", {"a": torch.ones(3)}), "must hold a list of dicts with query_id, .* got dict"),
     (saved("corpus", []), "must hold a list of dicts with corpus_id, .* got none"),
@@ -229,6 +336,47 @@ BAD = [
         judged("q0\t1\t1"),
         "qrels.tsv must name a relevant document for every query, and has none for 'q1'",
     ),
+    (
+        arrays("query", rows=ROWS[:11]),
+        "must have one row for each of the 12 items of .*queries.jsonl, got 11",
+    ),
+    (
+        arrays("corpus", text=ROWS, image=ROWS[:11]),
+        "must have one row for each of the 12 items of .*corpus.jsonl with image, got 11",
+    ),
+    (
+        both(arrays("corpus", rows=ROWS), away("mixed_corpus.jsonl")),
+        "must hold mixed_corpus.jsonl, which says what corpus_embeddings.npz has rows of",
+    ),
+    (
+        both(arrays("query", rows=ROWS), away("queries.jsonl")),
+        "must hold queries.jsonl, which says what query_embeddings.npz has rows of",
+    ),
+    (
+        arrays("corpus", a=ROWS, b=ROWS),
+        "must hold one matrix, or matrices called text, image and perhaps fused, got 'a'",
+    ),
+    (
+        arrays("corpus", text=ROWS, image=ROWS[:, 1:]),
+        f"must have as many columns, got {DIM} of text and {DIM - 1} of image",
+    ),
+    (
+        arrays("query", rows=ROWS, id=np.array([*QUERIES[:11], "q3"])),
+        "query_embeddings.npz, row 11: 'q3' is there already, in row 3",
+    ),
+    (
+        arrays("query", rows=ROWS, id=np.array([*QUERIES[:11], "q99"])),
+        "query_embeddings.npz, row 11: .*queries.jsonl has no 'q99'",
+    ),
+    (
+        arrays("query", rows=ROWS[:11], id=np.array(QUERIES[1:])),
+        "queries.jsonl, line 1: .*query_embeddings.npz has no row of 'q0'",
+    ),
+    (
+        arrays("query", rows=np.where(np.arange(12)[:, None] == 4, np.nan, ROWS)),
+        "query_embeddings.npz has 1 row with NaN or infinity",
+    ),
+    (arrays("query", rows=0 * ROWS), "query_embeddings.npz has 12 rows with length zero"),
     (OWN_BANK, "bank_embeddings.pt, entry 0: is a query of the benchmark"),
 ]
 

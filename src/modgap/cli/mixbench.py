@@ -9,7 +9,7 @@ def mixbench(
     folder: Path,
     weight: float = 0.5,
     sweep: bool = False,
-    model: str = "CLIP-L/14",
+    model: str | None = None,
     seed: int = 0,
     as_json: bool = False,
 ) -> None:

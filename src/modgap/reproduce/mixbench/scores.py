@@ -13,7 +13,7 @@ from modgap.core.checks import Array, InputValueError, check_choice, check_finit
 from modgap.core.results import Progress, Result, Table, number, silent
 from modgap.evaluation.mixed import NDCG_PLACES, ndcg
 from modgap.evaluation.significance import GroupBootstrap, Interval
-from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, searches
+from modgap.reproduce.mixbench.methods import METHODS, OURS, PUBLISHED, SOURCES, searches
 from modgap.reproduce.mixbench.subsets import (
     KINDS,
     SUBSETS,
@@ -54,6 +54,7 @@ class MixBenchSubsetScores(Result):
     n_queries: int
     documents: Mapping[str, int]
     drawn: bool
+    joint: bool
     methods: Mapping[str, MixBenchScore]
 
 
@@ -61,7 +62,7 @@ class MixBenchSubsetScores(Result):
 class MixBenchEvaluation(Result):
     """Scores of every subset and their mean; ``sweep`` has the means at other weights."""
 
-    model: str
+    model: str | None
     weight: float
     given_means: bool
     subsets: tuple[MixBenchSubsetScores, ...]
@@ -84,10 +85,9 @@ class MixBenchEvaluation(Result):
     def tables(self) -> dict[str, Table]:
         """Headings, each with the header and rows of its table: those that there is reason for."""
         header, lines = self._metric("ndcg")
-        beside = ("raw", "gr_clip")
-        header += tuple(f"published {METHODS[method]}" for method in beside)
+        header += tuple(f"published {METHODS[method]}" for method in self.published)
         lines = [
-            (*line, *(number(self.published[method].get(line[0]), 3) for method in beside))
+            (*line, *(number(values.get(line[0]), 3) for values in self.published.values()))
             for line in lines
         ]
         found = {f"NDCG@{NDCG_PLACES}": (header, lines)}
@@ -131,8 +131,16 @@ class MixBenchEvaluation(Result):
             f"GR-CLIP subtracts {means}. "
             "Calibration is fitted on the benchmark's own rows, without the qrels.",
             f"What has a text and an image is fused, the text with weight {self.weight:g}.",
-            f"Published values are of {self.model}: arXiv 2507.19054, table 1.",
+            f"Published values are of {self.model}: {SOURCES[self.model]}."
+            if self.model
+            else f"--model puts published values beside: {', '.join(PUBLISHED)}.",
         ]
+        joint = [one.subset for one in self.subsets if one.joint]
+        if joint:
+            notes.append(
+                f"{' and '.join(joint)}: the model embedded texts with their images, without a "
+                "weight. GR-CLIP subtracts the mean of such rows, which is not in its paper."
+            )
         drawn = [one.subset for one in self.subsets if one.drawn]
         if drawn:
             notes.append(
@@ -140,7 +148,7 @@ class MixBenchEvaluation(Result):
                 "a third each, as MixBench's script does."
             )
         if "hubs" not in self.mean:
-            notes.append("Without hubs: these need *bank_embeddings.pt, further queries, in each.")
+            notes.append("Without hubs: these need *bank_embeddings, further queries, in each.")
         if self.not_embedded:
             notes.append(f"Left out, without embeddings: {', '.join(self.not_embedded)}.")
         return notes
@@ -155,7 +163,7 @@ def evaluate_mixbench(
     weight: float = 0.5,
     sweep: Sequence[float] = (),
     means: Mapping[str, Array] | None = None,
-    model: str = "CLIP-L/14",
+    model: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> MixBenchEvaluation:
@@ -175,11 +183,13 @@ def evaluate_mixbench(
         Other weights, at which the mean over the subsets is reported too.
     means : mapping, optional
         The means that GR-CLIP subtracts: "query_text", "document_text" and "document_image", and
-        "query_image" where queries have an image, of unit rows. In the paper they come from
+        "query_image" where queries have an image, of unit rows; "document_fused" and "query_fused"
+        where the model embedded texts with their images. In the paper they come from
         training splits; without them, those of the benchmark's own rows are used, on which
         calibration is fitted as well.
-    model : str
-        The model of the rows, whose published values are put beside them.
+    model : str, optional
+        The model whose published values are put beside, a key of
+        ``modgap.reproduce.mixbench.methods.PUBLISHED``.
     seed : int
         Seed of the resamples.
     progress : callable, optional
@@ -187,7 +197,8 @@ def evaluate_mixbench(
     """
     say = progress or silent
     bench = data if isinstance(data, MixBench) else open_mixbench(data)
-    check_choice(model, "model", tuple(PUBLISHED))
+    if model is not None:
+        check_choice(model, "model", tuple(PUBLISHED))
     for one in (weight, *sweep):
         if not 0 <= check_finite(one, "weight") <= 1:
             raise InputValueError(f"weight must be between 0 and 1, got {one}.")
@@ -217,13 +228,14 @@ def evaluate_mixbench(
                 len(subset.queries.ids),
                 {kind: len(subset.documents.places(kind)) for kind in KINDS},
                 subset.drawn,
+                subset.joint,
                 of_methods,
             )
             for subset, of_methods in zip(bench.subsets, scores, strict=True)
         ),
         mean=_scores({m: _mean([run[m] for run in runs]) for m in _common(runs)}, bootstrap),
         sweep=swept,
-        published=_published(model, [subset.name for subset in bench.subsets]),
+        published=_published(model, [subset.name for subset in bench.subsets]) if model else {},
         not_embedded=bench.not_embedded,
     )
 

@@ -3,15 +3,15 @@
 Published with Li et al. 2025, *Closing the Modality Gap for Mixed Modality Search* (arXiv
 2507.19054). The folder of a subset holds
 
-    queries.jsonl          query_id, text and/or image
-    corpus.jsonl           corpus_id, text and image
-    mixed_corpus.jsonl     corpus_id, text and/or image: what each document shows in a search
-    qrels/qrels.tsv        query_id, corpus_id, score: which documents are relevant
-    *query_embeddings.pt   query_id, text_embedding, image_embedding, as its scripts save them
-    *corpus_embeddings.pt  the same with corpus_id
-    *bank_embeddings.pt    not the benchmark's: further queries of the same kind, for hubs
+    queries.jsonl        query_id, text and/or image
+    corpus.jsonl         corpus_id, text and image
+    mixed_corpus.jsonl   corpus_id, text and/or image: what each document shows in a search
+    qrels/qrels.tsv      query_id, corpus_id, score: which documents are relevant
+    *query_embeddings*   rows of the queries, by any model and in any format
+    *corpus_embeddings*  rows of the documents
+    *bank_embeddings*    not the benchmark's: further queries of the same kind, for hubs
 
-Only the qrels and the first two of the embeddings are needed.
+Embeddings in the .pt files of its scripts need no .jsonl beside them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from modgap.core.checks import InputValueError
 from modgap.core.results import Brief
-from modgap.reproduce.mixbench.files import (
-    DOCUMENT_IDS,
-    QUERY_IDS,
-    Kind,
+from modgap.reproduce.mixbench.files import DOCUMENT_IDS, QUERY_IDS, Kind, read_qrels, read_shown
+from modgap.reproduce.mixbench.saved_rows import (
     SavedRows,
-    read_embedded,
-    read_qrels,
-    read_shown,
+    matrix_names,
+    read_list,
+    read_matrices,
+    unlisted,
 )
 
 KINDS: tuple[Kind, ...] = ("image", "text", "fused")
@@ -51,34 +49,47 @@ class MixBenchRows(Brief):
     """Queries or documents, each of them a text, an image or both.
 
     ``text`` and ``image`` hold the rows of those that have this part, in order, as the model gave
-    them: texts need not be at unit length.
+    them: texts need not be at unit length. Where a model embeds a text with its image, ``fused``
+    holds those rows, and the other two have none of them.
     """
 
     ids: tuple[str, ...]
     kinds: np.ndarray
     text: np.ndarray
     image: np.ndarray
+    fused: np.ndarray
 
     @classmethod
     def of(cls, embedded: SavedRows, kinds: Sequence[str]) -> MixBenchRows:
         """The rows of what each item shows."""
         shown = np.array(kinds, dtype="<U5")
-        return cls(
-            embedded.ids,
-            shown,
-            embedded.rows("text", np.flatnonzero(shown != "image")),
-            embedded.rows("image", np.flatnonzero(shown != "text")),
-        )
+        joint = embedded.joint
+        rows = {
+            part: embedded.rows(part, np.flatnonzero(_having(shown, part, joint))) for part in KINDS
+        }
+        return cls(embedded.ids, shown, **rows)
+
+    @property
+    def joint(self) -> bool:
+        """Whether the model embedded texts with their images."""
+        return len(self.fused) > 0
 
     def places(self, kind: Kind) -> np.ndarray:
         """Which of them are of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
-    def rows(self, part: Literal["text", "image"], kind: Kind) -> np.ndarray:
-        """The texts or the images of those that are of a kind."""
-        rows, absent = (self.text, "image") if part == "text" else (self.image, "text")
-        chosen: np.ndarray = rows[self.kinds[self.kinds != absent] == kind]
+    def rows(self, part: Kind, kind: Kind) -> np.ndarray:
+        """The texts, the images or the rows of both, of those that are of a kind."""
+        having = _having(self.kinds, part, self.joint)
+        chosen: np.ndarray = getattr(self, part)[self.kinds[having] == kind]
         return chosen
+
+
+def _having(kinds: np.ndarray, part: Kind, joint: bool) -> np.ndarray:
+    """Which items have a row of this part."""
+    if part == "fused":
+        return (kinds == part) & joint
+    return (kinds == part) | ((kinds == "fused") & (not joint))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +107,11 @@ class MixBenchSubset(Brief):
     qrels: np.ndarray
     drawn: bool = False
     bank: MixBenchRows | None = None
+
+    @property
+    def joint(self) -> bool:
+        """Whether the model embedded texts with their images, of queries or documents."""
+        return self.queries.joint or self.documents.joint
 
     @property
     def asks(self) -> Kind:
@@ -127,8 +143,8 @@ def open_mixbench(path: str | Path) -> MixBench:
     embedded = [one for one in folders if _embeddings(one, "query") or _embeddings(one, "corpus")]
     if not embedded:
         raise InputValueError(
-            f"{folder} must hold *query_embeddings.pt and *corpus_embeddings.pt, as the scripts of "
-            "MixBench save them, or folders that do, one a subset."
+            f"{folder} must hold *query_embeddings and *corpus_embeddings, .pt as the scripts of "
+            "MixBench save them or in any format of rows, or folders that do, one a subset."
         )
     absent = tuple(one.name for one in folders if one not in embedded)
     return MixBench(tuple(_open_subset(one) for one in embedded), absent)
@@ -152,7 +168,7 @@ def _is_subset(folder: Path) -> bool:
 
 
 def _embeddings(folder: Path, what: str) -> list[Path]:
-    return sorted(folder.glob(f"*{what}_embeddings.pt"))
+    return sorted(folder.glob(f"*{what}_embeddings*"))
 
 
 def _only(files: Sequence[Path], folder: Path, what: str) -> Path:
@@ -187,9 +203,20 @@ def _open_subset(folder: Path) -> MixBenchSubset:
     )
 
 
-def _read(folder: Path, what: str, keys: Sequence[str]) -> SavedRows:
-    file = _only(_embeddings(folder, what), folder, f"*{what}_embeddings.pt")
-    return read_embedded(file, keys)
+def _read(folder: Path, what: str, keys: Sequence[str], kind: Kind | None = None) -> SavedRows:
+    """Rows of queries or documents; with ``kind``, of items of that kind that no file lists."""
+    file = _only(_embeddings(folder, what), folder, f"*{what}_embeddings")
+    if file.suffix == ".pt":
+        return read_list(file, keys)
+    names = matrix_names(file)
+    if kind is not None:
+        return read_matrices(file, names, unlisted(file, names, kind), file)
+    items = folder / (_QUERIES if what == "query" else _MIXED if names is None else _CORPUS)
+    if not items.is_file():
+        raise InputValueError(
+            f"{folder} must hold {items.name}, which says what {file.name} has rows of."
+        )
+    return read_matrices(file, names, read_shown(items, keys), items)
 
 
 def _check_columns(one: SavedRows, other: SavedRows) -> None:
@@ -201,11 +228,13 @@ def _check_columns(one: SavedRows, other: SavedRows) -> None:
 
 
 def _queries(folder: Path, asked: SavedRows) -> MixBenchRows:
-    stated, kinds = folder / _QUERIES, asked.kinds
+    stated = folder / _QUERIES
     if stated.is_file():
         shown = read_shown(stated, QUERY_IDS)
         asked.check_ids(shown, stated)
         kinds = [shown[name].kind for name in asked.ids]
+    else:
+        kinds = asked.kinds
     if len(set(kinds)) > 1:
         raise InputValueError(
             f"{stated if stated.is_file() else asked.path} must hold queries of one kind, "
@@ -236,9 +265,10 @@ def _bank(folder: Path, asked: SavedRows, queries: MixBenchRows) -> MixBenchRows
     """Further queries of the kind of the benchmark's; none of them may be one of its own."""
     if not _embeddings(folder, "bank"):
         return None
-    further = _read(folder, "bank", QUERY_IDS)
+    kind: Kind = str(queries.kinds[0])  # type: ignore[assignment]
+    further = _read(folder, "bank", QUERY_IDS, kind)
     _check_columns(asked, further)
-    bank = MixBenchRows.of(further, [str(queries.kinds[0])] * len(further.ids))
+    bank = MixBenchRows.of(further, [kind] * len(further.ids))
     own = set(_row_bytes(queries))
     for entry, row in enumerate(_row_bytes(bank)):
         if row in own:
@@ -250,5 +280,5 @@ def _bank(folder: Path, asked: SavedRows, queries: MixBenchRows) -> MixBenchRows
 
 
 def _row_bytes(rows: MixBenchRows) -> list[bytes]:
-    parts = [part for part in (rows.text, rows.image) if len(part)]
+    parts = [part for part in (rows.text, rows.image, rows.fused) if len(part)]
     return [b"".join(row.tobytes() for row in both) for both in zip(*parts, strict=True)]
