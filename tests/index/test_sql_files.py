@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -60,6 +61,20 @@ def test_a_file_is_searched_by_many_and_changed_by_one(kind, tmp_path):
         assert shown == ([] if kind == "duckdb" else ["(2, 3)"])
         assert ("lock" if kind == "duckdb" else "Another process is writing to") in refused
     assert by_another_process() == ["(2, 3)"]
+
+
+@KINDS
+def test_threads_share_an_index(kind, tmp_path):
+    store = make_store(kind, tmp_path)
+    build(store)
+    with store.open(CENTER) as index, ThreadPoolExecutor(4) as pool:
+        index.write(X[:1], "image", ids=[0], upsert=True)  # opens the file for writing
+        wanted = index.search(Y, "text", 3, only="text").ids
+        adding = pool.submit(index.write, X, "image", [*range(100, 100 + N)])
+        for found in pool.map(lambda _: index.search(Y, "text", 3, only="text").ids, range(8)):
+            assert np.array_equal(found, wanted)
+        assert adding.result() == N
+        assert index.count() == 3 * N
 
 
 @KINDS

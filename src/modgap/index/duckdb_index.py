@@ -64,7 +64,7 @@ class DuckdbIndex(SqlFileIndex):
         return self._library.connect(str(self.path), read_only=not self._writes, config=_CONFIG)
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         self._connection.begin()
         try:
             yield

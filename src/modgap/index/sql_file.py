@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +50,8 @@ class SqlFileIndex(VectorIndex):
         self._quoted = quoted(table)
         self._opened: Any = None
         self._writes = False
+        # Threads share the connection, which serves one at a time.
+        self._turn = RLock()
 
     @abstractmethod
     def _import(self) -> Any:
@@ -59,8 +62,8 @@ class SqlFileIndex(VectorIndex):
         """A connection, for reading unless ``_writes``; only then a file is made."""
 
     @abstractmethod
-    def _whole(self) -> AbstractContextManager[Any]:
-        """All statements of a block, or none."""
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """All statements of a block are carried out, or none."""
 
     @abstractmethod
     def _columns(self, vector: StoredVector) -> list[str]:
@@ -98,8 +101,15 @@ class SqlFileIndex(VectorIndex):
         return self._opened
 
     def _run(self, statement: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._connection.execute(statement, given).fetchall()
+        with self._turn:
+            found: list[tuple[Any, ...]] = self._connection.execute(statement, given).fetchall()
         return found
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A transaction in which no other thread takes part."""
+        with self._turn, self._transaction():
+            yield
 
     def _lock(self) -> None:
         file_to_write(self.path)

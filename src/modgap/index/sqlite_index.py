@@ -82,7 +82,7 @@ class SqliteIndex(SqlFileIndex):
             raise
         return connection
 
-    def _whole(self) -> AbstractContextManager[Any]:
+    def _transaction(self) -> AbstractContextManager[Any]:
         connection: AbstractContextManager[Any] = self._connection
         return connection
 
