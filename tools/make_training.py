@@ -2,7 +2,7 @@
 
     python tools/make_training.py
 
-Every number between the marks comes from pretrained.json and from_scratch.json in
+Every number between the marks comes from pretrained.json, from_scratch.json and losses.json in
 src/modgap/reproduce/flickr8k, which `python -m modgap.reproduce.flickr8k --gather` makes.
 """
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from modgap.reproduce.flickr8k.methods import (
+    ALIGNED_SUFFIX,
     BASELINE,
     LOCKED,
     LONG,
@@ -21,19 +23,30 @@ from modgap.reproduce.flickr8k.methods import (
     METHODS,
     PRETRAINED_METHODS,
     SIGMOID,
+    TEMPERATURES,
     Recipe,
 )
-from modgap.reproduce.flickr8k.results import FROM_SCRATCH, PRETRAINED, Runs, Spread, read_runs
+from modgap.reproduce.flickr8k.results import (
+    FROM_SCRATCH,
+    LOSSES,
+    PRETRAINED,
+    Runs,
+    Spread,
+    read_runs,
+)
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import Interval, rank_correlation
+from modgap.reproduce.statistics import Interval, mean_interval, rank_correlation
 from modgap.reproduce.yaras2024 import PAPER
+from modgap.reproduce.yaras2024.tables import CONTROLLED
 from modgap.reproduce.yaras2024.trained_tables import (
     GAP,
     IMAGE,
     TEXT,
     correlation_here,
     every_setting,
+    like_paper,
     recipe_of,
+    trained,
 )
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "training.md"
@@ -174,6 +187,75 @@ def correlations_table() -> str:
     return table(rows)
 
 
+def temperatures_table(runs: Runs) -> str:
+    """The temperature over the steps, and by how much each gap is narrower than the baseline's."""
+    at = (0.0, 0.25, 0.5, 0.75, 1.0)
+    head = ["method", *(f"τ at {100 * share:.0f} %" for share in at)]
+    rows = [[*head, "warmer for", "gap narrower by", "published"]]
+    rows.append(["---", *["--:"] * (len(rows[0]) - 1)])
+    printed = PAPER.table("table2")
+    found = trained(runs, printed.rows)
+    gaps = dict(zip(printed.rows, printed.column(GAP), strict=True))
+    for row in printed.rows:
+        _, temperature = runs.course(recipe_of(row), "temperature")
+        cells = [number(temperature[round(share * (len(temperature) - 1))], 3) for share in at]
+        compared = ["", "", ""]
+        if row in found.narrower:
+            compared = [
+                f"{100 * found.warmer[row].value:.0f} %" if row in CONTROLLED else "",
+                between(found.narrower[row], 3),
+                number(gaps[BASELINE] - gaps[row], 3, "+"),
+            ]
+        rows.append([recipe_of(row), *cells, *compared])
+    return table(rows)
+
+
+def losses_table(plain: Runs, runs: Runs) -> str:
+    """Each temperature with the losses that align and spread, less without them, seed by seed."""
+    columns = {name: METRICS[name] for name in ("gap", "image R@1", "text R@1")}
+    clustering = {"V-measure": "clustering_v_measure", "adjusted Rand": "clustering_adjusted_rand"}
+    head = ["temperature", *(f"{name}: without, with" for name in columns), *clustering]
+    rows = [head, ["---", *["--:"] * (len(head) - 1)]]
+    changes: dict[str, list[float]] = {name: [] for name in columns}
+    for temperature in TEMPERATURES:
+        aligned = runs.of(temperature + ALIGNED_SUFFIX)
+        seeds = {run["seed"] for run in aligned}
+        before = [run for run in plain.of(temperature) if run["seed"] in seeds]
+        cells = []
+        for name, (metric, factor, decimals) in columns.items():
+            pair = [
+                factor * sum(run["metrics"][metric] for run in found) / len(found)
+                for found in (before, aligned)
+            ]
+            changes[name].append(pair[1] - pair[0])
+            cells.append(", ".join(number(value, decimals) for value in pair))
+        joint = [
+            number(runs.metric(temperature + ALIGNED_SUFFIX, metric).mean, 3)
+            for metric in clustering.values()
+        ]
+        rows.append([temperature, *cells, *joint])
+    over = [between(mean_interval(changes[name]), how[2]) for name, how in columns.items()]
+    rows.append(["mean change [95 % over temperatures]", *over, *[""] * len(clustering)])
+    return table(rows)
+
+
+def fine_tuned_table(runs: Runs) -> str:
+    """Fig. 8 step by step: how much narrower the gap is than at the temperature below."""
+    names = list(FINE_TUNED.values())
+    rows = [["step", "gap narrower by", "seeds"], ["---", "--:", "--:"]]
+    for low, high in pairwise(names):
+        found = runs.difference(low, "gap_distance", high)
+        n = len(runs.paired(lambda run: run["seed"], low, high))
+        rows.append(
+            [
+                f"{low.removeprefix('fine-tuned at ')} → {high.removeprefix('fine-tuned at ')}",
+                between(found, 3),
+                str(n),
+            ]
+        )
+    return table(rows)
+
+
 def others_table(runs: Runs, others: Mapping[str, str]) -> str:
     """The gap at the start and at the end of the experiments of Liang et al."""
     rows = [["run", "gap at the start", "gap at the end", "image R@1"], ["---", *["--:"] * 3]]
@@ -196,7 +278,10 @@ def table(rows: list[list[str]]) -> str:
 
 def main() -> None:
     """Replace what stands between each pair of marks."""
-    pretrained, scratch = read_runs(PRETRAINED), read_runs(FROM_SCRATCH)
+    pretrained, scratch, losses = map(read_runs, (PRETRAINED, FROM_SCRATCH, LOSSES))
+    scheduled = like_paper(Setting())
+    of_table_2 = [Recipe(recipe_of(row)) for row in PAPER.table("table2").rows]
+    cifar = {name: CARRIED[name] for name in CARRIED if name.startswith("CIFAR")}
     assert {recipe_of(row) for row in every_setting()} == {method.name for method in METHODS}
     old = {name: CARRIED[name] for name in CARRIED if not name.startswith("CIFAR")}
     made = {
@@ -206,6 +291,10 @@ def main() -> None:
         "differences": differences_table(pretrained),
         "correlations": correlations_table(),
         "others": others_table(pretrained, OTHERS),
+        "schedule": methods_table(scheduled, of_table_2, METRICS | cifar),
+        "temperatures": temperatures_table(scheduled),
+        "losses": losses_table(pretrained, losses),
+        "fine-tuned from scratch": fine_tuned_table(scratch),
         "methods from scratch": methods_table(scratch, METHODS, METRICS | old),
         "others from scratch": others_table(scratch, OTHERS_FROM_SCRATCH),
     }

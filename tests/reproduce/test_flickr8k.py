@@ -16,17 +16,20 @@ from modgap.core.checks import InputValueError
 from modgap.core.locks import sole_writer_of
 from modgap.reproduce.flickr8k.methods import (
     ALIGNED,
+    ALIGNED_SUFFIX,
     BASELINE,
     FIRST_STEPS,
     METHODS,
     MORE_SEEDS,
     PASSES,
+    PASSES_SUFFIX,
     PRESET,
     PRETRAINED_METHODS,
     PRETRAINED_PRESET,
     PRETRAINED_RECIPES,
     SEEDS,
     SIGMOID,
+    TEMPERATURES,
     Recipe,
     closures_of,
     order_of,
@@ -38,6 +41,7 @@ from modgap.reproduce.flickr8k.results import (
     CONES,
     FIRST,
     FROM_SCRATCH,
+    LOSSES,
     PRETRAINED,
     WEIGHTS,
     Runs,
@@ -152,7 +156,7 @@ def test_the_results_are_those_of_the_recipes(preset) -> None:
     runs = read_runs(SHIPPED[preset])
     recipes = {**recipes_of(preset), **{recipe.name: recipe for recipe in closures_of(preset)}}
     of_all_seeds = {FIRST} if preset == PRESET else {CONES, CONCEPTS, WEIGHTS}
-    elsewhere = {recipe.name for recipe in (*PASSES, *ALIGNED)}
+    elsewhere = {recipe.name for recipe in ALIGNED}
     assert set(runs.runs) == {*recipes, *of_all_seeds} - elsewhere
     for name in recipes.keys() - elsewhere:
         seeds = [run["seed"] for run in runs.of(name)]
@@ -168,6 +172,29 @@ def test_every_method_was_trained_with_three_seeds_but_those_that_the_page_names
         runs = read_runs(SHIPPED[preset])
         methods = METHODS if preset == PRESET else (*PRETRAINED_METHODS, *SIGMOID)
         assert {m.name for m in methods if len(runs.of(m.name)) < len(SEEDS)} <= few
+
+
+def test_the_schedule_of_the_paper_has_a_hundred_passes_of_the_same_photos_for_every_method() -> (
+    None
+):
+    runs = read_runs(FROM_SCRATCH)
+    for recipe in PASSES:
+        assert sorted(run["seed"] for run in runs.of(recipe.name)) == [*SEEDS]
+        plain = recipes_of(PRESET)[recipe.name.removesuffix(PASSES_SUFFIX)]
+        config = load_config(PRESET, recipe.settings)
+        # An epoch takes one of the five captions of each photo.
+        assert config.train.epochs * 6000 == 100 * 30_000
+        assert config.train.total_steps(6000) == runs.of(recipe.name)[0]["course"]["steps"][-1]
+        assert config.temperature.name == load_config(PRESET, plain.settings).temperature.name
+
+
+def test_the_losses_that_came_after_were_trained_with_each_temperature() -> None:
+    runs = read_runs(LOSSES)
+    for temperature in TEMPERATURES:
+        recipe = PRETRAINED_RECIPES[f"{temperature}{ALIGNED_SUFFIX}"]
+        for run in runs.of(recipe.name):
+            assert tuple(run["settings"]) == recipe.settings
+            assert {run["seed"]} <= {each["seed"] for each in read_runs(PRETRAINED).of(temperature)}
 
 
 def test_the_baseline_on_pretrained_towers_retrieves_with_every_seed() -> None:

@@ -111,6 +111,6 @@ def test_the_gap_falls_with_the_fixed_temperature() -> None:
 
 
 def test_every_printed_setting_was_trained() -> None:
-    found = trained(Setting(), every_setting()).rows
+    found = trained(Setting().runs(), every_setting()).rows
     assert len(found) == 26
     assert min(columns[GAP].n for columns in found.values()) >= 2

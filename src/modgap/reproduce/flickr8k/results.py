@@ -17,9 +17,10 @@ from modgap.measures import concept_conformity
 from modgap.reproduce.statistics import Interval, mean_interval
 from modgap.simulate.cone_initialisations import compare_cones
 
-# What comes with modgap: trained from random weights, and on pretrained towers.
+# What comes with modgap: trained from random weights, on pretrained towers, and with other losses.
 FROM_SCRATCH = Path(__file__).with_name("from_scratch.json")
 PRETRAINED = Path(__file__).with_name("pretrained.json")
+LOSSES = Path(__file__).with_name("losses.json")
 DIGIT_SWAPS = Path(__file__).with_name("digit_swaps.json")
 FIRST = "first steps"
 # Shares of the steps at which whole rows are swapped.

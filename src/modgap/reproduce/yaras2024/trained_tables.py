@@ -10,7 +10,7 @@ import numpy as np
 
 from modgap.reproduce.checks import Check
 from modgap.reproduce.entry import Number
-from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX
+from modgap.reproduce.flickr8k.methods import BASELINE, LONG_SUFFIX, PASSES_SUFFIX
 from modgap.reproduce.flickr8k.results import GAP as GAP_OF_PAIRS
 from modgap.reproduce.flickr8k.results import Runs, Spread
 from modgap.reproduce.paper import PrintedTable
@@ -47,6 +47,21 @@ _RECIPES = {
 def recipe_of(row: str) -> str:
     """The recipe that stands for a row of any table; table 3 has fixed temperatures."""
     return f"FLT {row}" if row[0].isdigit() else _RECIPES.get(row, row)
+
+
+def like_paper(setting: Setting) -> Runs:
+    """The runs with the paper's schedule, by the names of their methods.
+
+    Your own results are taken as they are where they have no such runs.
+    """
+    own = setting.runs()
+    runs = setting.runs_from_scratch() if setting.trained is None else own
+    found = {
+        recipe.removesuffix(PASSES_SUFFIX): of
+        for recipe, of in runs.runs.items()
+        if recipe.endswith(PASSES_SUFFIX)
+    }
+    return Runs(found) if found else own
 
 
 def longest(runs: Runs, recipe: str) -> str:
@@ -97,12 +112,12 @@ class TrainedTable:
         return PrintedTable(tuple(_METRICS), rows)
 
 
-def trained(setting: Setting, rows: Iterable[str], long: Iterable[str] = ()) -> TrainedTable:
+def trained(runs: Runs, rows: Iterable[str], long: Iterable[str] = ()) -> TrainedTable:
     """Every column of some rows, trained on Flickr8k; those in ``long`` for longer, if they were.
 
     Accuracy is of CIFAR-10, and of Fashion-MNIST in results without it.
     """
-    runs, long = setting.runs(), tuple(long)
+    long = tuple(long)
     recipes, baselines = {}, {}
     for row in rows:
         recipes[row] = longest(runs, recipe_of(row)) if row in long else recipe_of(row)
