@@ -19,6 +19,7 @@ from modgap.corrections import (
     refit_background,
 )
 from modgap.index import FaissIndex, open_index
+from modgap.index.faiss_objects import searched_index
 from modgap.io import Embeddings, Modalities
 from modgap.search import search_corrected
 
@@ -521,7 +522,7 @@ def test_one_more_modality_gets_a_graph_of_its_own(tmp_path, kind, options):
         best = index.search(Y[:5], "text", 60, only="audio")
         assert all({*line} == {*range(60)} for line in best.ids.tolist())
         if isinstance(index, FaissIndex):
-            kinds = {type(index._searched(one)) for one in index._indexes.values()}
+            kinds = {type(searched_index(one)) for one in index._indexes.values()}
             assert len(index._indexes) == 3
             assert len(kinds) == 1
 
