@@ -12,6 +12,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -40,17 +41,25 @@ _ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 def page_html(document: Mapping[str, Any]) -> str:
     """The whole page as one file that needs no network, of data of schema ``modgap/report/2``."""
-    # Ours comes first: the verdict is on the screen while the browser still reads Plotly.
-    scripts = [_inline(script()), _inline(plotly_script())]
-    policy = _POLICY.format(scripts=" ".join(map(_hash, scripts)))
+    hashes, scripts = _scripts()
+    policy = _POLICY.format(scripts=hashes)
     data = f'<script type="application/json" id="modgap-data">{data_json(document)}</script>'
     return fill(
         TEMPLATE,
         policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
         title=html.escape(f"{document.get('title') or 'Embeddings'} · modgap"),
         styles=f"<style>\n{styles()}</style>",
-        scripts="\n".join([data, *(f"<script>{text}</script>" for text in scripts)]),
+        scripts=f"{data}\n{scripts}",
     )
+
+
+@cache
+def _scripts() -> tuple[str, str]:
+    """Hashes and elements of the scripts, five megabytes that are the same in every page."""
+    # Ours comes first: the verdict is on the screen while the browser still reads Plotly.
+    scripts = [_inline(script()), _inline(plotly_script())]
+    elements = [f"<script>{text}</script>" for text in scripts]
+    return " ".join(map(_hash, scripts)), "\n".join(elements)
 
 
 def shell_html() -> str:
