@@ -185,7 +185,7 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
         Plant(only(**{"digit swaps": turned_around}), ("On the digits, too", "On the digits it")),
     ),
 }
-# Entries that take more than a second or two, which are tried with the long tests.
+# Entries that take a second or more, which are tried with the long tests.
 SLOW: tuple[str, ...] = ("fig4",)
 # Entries whose violations show in the published rows alone.
 PUBLISHED: tuple[str, ...] = ("fig1",)
