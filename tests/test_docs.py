@@ -269,7 +269,7 @@ def test_the_config_of_the_training_page_is_one(tmp_path):
     assert config.train.epochs == load_config("flickr8k-baseline").train.epochs
 
 
-@pytest.mark.parametrize("name", ["training", "networks"])
+@pytest.mark.parametrize("name", ["training", "networks", "rephrasing"])
 def test_the_tables_of_a_page_of_runs_are_those_of_the_results(name, tmp_path, monkeypatch):
     page = ROOT / "docs" / "evidence" / f"{name}.md"
     copy = tmp_path / page.name

@@ -42,3 +42,18 @@ def on_pairs(change: Pairs, names: tuple[str, ...] = PAIRED) -> Callable[[str, A
 def only(**changes: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
     """Changes of what is read under these names, all else as it is."""
     return lambda name, value: changes[name](value) if name in changes else value
+
+
+def in_trained_metrics(**metrics: float) -> Callable[[str, Any], Any]:
+    """Other metrics of the models trained from scratch, the same with every seed."""
+
+    def planted(name: str, value: Any) -> Any:
+        if name != "runs from scratch":
+            return value
+        changed = {
+            recipe: [run | {"metrics": run.get("metrics", {}) | metrics} for run in runs]
+            for recipe, runs in value.runs.items()
+        }
+        return type(value)(changed)
+
+    return planted

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planted import Plant, on_pairs, only
+from planted import Plant, in_trained_metrics, on_pairs, only
 
 Rows = tuple[np.ndarray, np.ndarray]
 # Files of embeddings, by the names of their rows, classes and texts.
@@ -251,6 +251,7 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig10": (
         Plant(TWINS, ("ImageNet: among all classes closing costs",)),
         Plant(NO_GAP, ("ImageNet: among four", "ImageNet: it rises")),
+        Plant(in_trained_metrics(rephrasing_closed=0.3), ("Flickr8k: among four captions the",)),
     ),
     "fig11": (
         Plant(only(start=four_places), ("On the sum", "There the loss")),
@@ -263,7 +264,10 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
         ),
     ),
     "fig14": (Plant(BEYOND, ("ImageNet: closing", "CLIP: widening")),),
-    "fig15": (Plant(only(**{"imagenet-clip-b32": lambda h: other_wording(h, 0.1)}), ("d(C)",)),),
+    "fig15": (
+        Plant(only(**{"imagenet-clip-b32": lambda h: other_wording(h, 0.1)}), ("d(C)",)),
+        Plant(in_trained_metrics(rewording_correlation=0.5), ("d(C)",)),
+    ),
     "fig16": (
         Plant(
             only(start=crowded),

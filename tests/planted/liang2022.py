@@ -11,7 +11,7 @@ import numpy as np
 from modgap.reproduce.flickr8k.results import WHOLE_GAP, Runs
 from modgap.reproduce.networks.results import CNN, PLACES
 from modgap.simulate.sphere import make_sphere_pairs
-from planted import Plant, on_pairs
+from planted import Plant, in_trained_metrics, on_pairs
 
 _TASKS = ("imagenet-clip-b32", "esc50-clap", "digit classes")
 
@@ -154,6 +154,12 @@ def convolutional_all_over(name: str, value: Any) -> Any:
 CONVOLUTIONAL = Plant(
     convolutional_all_over, ("The mean cosine is above that of random directions after a ReLU",)
 )
+TRAINED_WITHOUT_GAP = in_trained_metrics(
+    normalised_gap=0.01,
+    unnormalised_gap=0.01,
+    normalised_told_apart=0.4,
+    unnormalised_told_apart=0.4,
+)
 RISING = {
     f"fine-tuned at {name}": 0.1 * k + 0.1
     for k, name in enumerate(("1/100", "1/50", "1/30", "1/20", "1/10", "1"))
@@ -209,7 +215,10 @@ PLANTS: dict[str, tuple[Plant, ...]] = {
     "fig10": (Plant(no_gap, ("Closing the gap raises", "Closing the gap lowers")),),
     "fig13": (Plant(one_network, OWN_CONES),),
     "fig14": (Plant(images_all_over, ("The mean cosine is above",)), CONVOLUTIONAL),
-    "fig15": (Plant(same_rows, ("With normalisation: every gap", "Without: a linear")),),
+    "fig15": (
+        Plant(same_rows, ("With normalisation: every gap", "Without: a linear")),
+        Plant(TRAINED_WITHOUT_GAP, ("Trained, with normalisation: every", "Trained, without: a")),
+    ),
     "fig16": (
         Plant(
             gaps(**SMALL, baseline=0.02, **{"512 dimensions": 0.03}),

@@ -16,6 +16,7 @@ from modgap.reproduce.flickr8k.rephrasings import (
     gap_without_normalisation,
     rephrasings,
 )
+from modgap.reproduce.flickr8k.results import Runs
 from modgap.train.data import Data, Split, load_data
 from modgap.train.towers.build import make_two_tower
 from modgap.train.towers.normalisation import without_normalisation
@@ -102,6 +103,14 @@ def test_the_least_correlated_change_is_reported(X):
     changes = [units[:, b] - units[:, a] for a in range(K) for b in range(a + 1, K)]
     least = min(noise_correlation(change) for change in changes)
     assert measured(X, Y)["rewording_correlation"] == pytest.approx(least)
+
+
+def test_metrics_come_seed_by_seed_and_none_where_a_run_has_none():
+    runs = Runs({"one": [{"metrics": {"a_b": k, "c_b": 9}} for k in (1, 3)], "other": []})
+    assert {name: values.tolist() for name, values in runs.by_seed("one", "a_").items()} == {
+        "b": [1, 3]
+    }
+    assert runs.by_seed("one", "d_") == runs.by_seed("other", "a_") == runs.by_seed("x", "a_") == {}
 
 
 @pytest.fixture(scope="module")

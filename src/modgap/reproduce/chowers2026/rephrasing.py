@@ -15,6 +15,12 @@ from modgap.evaluation.significance import compare
 from modgap.reproduce.checks import Check, read_as, resting_on
 from modgap.reproduce.chowers2026 import PAPER
 from modgap.reproduce.chowers2026.gap import class_tasks_in_two_wordings
+from modgap.reproduce.chowers2026.human_captions import (
+    CLASSES,
+    ON,
+    captions_changed,
+    captions_chosen,
+)
 from modgap.reproduce.chowers2026.neighbour_tasks import (
     AMOUNTS,
     AS_TRAINED,
@@ -73,13 +79,14 @@ def fig10(setting: Setting) -> Outcome:
         lines = {"clean": still.mean(axis=1), "rephrased": spoken.mean(axis=1)}
         if task.judged:
             measured["clean accuracy changed by closing"] = float(np.ptp(lines["clean"]))
+            four = {"name": task.name, "choices": "four classes"}
             cost = task.mean(still[AS_TRAINED] - spoken[AS_TRAINED])
             checks += [
-                PAPER.check("four_clean_same", np.ptp(lines["clean"]) == 0, name=task.name),
+                PAPER.check("four_clean_same", np.ptp(lines["clean"]) == 0, **four),
                 *resting_on(
-                    PAPER.above("wording_costs", cost, name=task.name, choices="four classes"),
+                    PAPER.above("wording_costs", cost, **four),
                     [
-                        PAPER.above("four_rise", gain, name=task.name),
+                        PAPER.above("four_rise", gain, **four),
                         PAPER.above("same_four_rise", only, name=task.name),
                     ],
                 ),
@@ -100,8 +107,12 @@ def fig10(setting: Setting) -> Outcome:
                 checks += read_as(words, [kept, *resting_on(of_all, rise)[1:]])
             every |= swept
         data[task.name] = {"four": lines, "all": every}
+    captions, judged = captions_chosen(setting)
     return Outcome(
-        measured, checks, {"amounts": AMOUNTS, "tasks": data, "every": data}, on(at_hand)
+        measured | captions,
+        [*checks, *judged],
+        {"amounts": AMOUNTS, "tasks": data, "every": data},
+        on(at_hand) + (ON if captions else ""),
     )
 
 
@@ -241,9 +252,12 @@ def fig15(setting: Setting) -> Outcome:
         "d(C) of uncorrelated noise, 10 texts in 512 dimensions": drawn[10],
     }
     bars = {name: each.value for name, each in found.items()}
+    halfway = (1 + chance[lowest]) / 2
+    nearer = PAPER.above("correlated_changes", found[lowest], halfway, words=CLASSES)
+    captions, of_captions = captions_changed(setting)
     return Outcome(
-        measured,
-        [PAPER.above("correlated_changes", found[lowest], (1 + chance[lowest]) / 2)],
+        measured | captions,
+        [*read_as(CLASSES, [nearer]), *of_captions],
         {
             "bars": {**bars, "shuffled": chance[lowest]},
             "classes": sizes,
@@ -252,7 +266,7 @@ def fig15(setting: Setting) -> Outcome:
                 "√(d/(N + d))": [(many / (size + many)) ** 0.5 for size in sizes],
             },
         },
-        on(at_hand),
+        on(at_hand) + (ON if captions else ""),
     )
 
 

@@ -95,6 +95,14 @@ class Runs:
         """A metric at the end of training, seed by seed."""
         return [run["metrics"][name] for run in self.of(recipe)]
 
+    def by_seed(self, recipe: str, prefix: str) -> dict[str, np.ndarray]:
+        """Every metric whose name begins so, seed by seed; none where the runs lack them."""
+        runs = self.runs.get(recipe, ())
+        names = {name for run in runs for name in run["metrics"] if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): np.array(self.values(recipe, name)) for name in sorted(names)
+        }
+
     def at_start(self, recipe: str) -> Spread:
         """The gap before the first step, over the seeds."""
         return mean_and_deviation([run["course"]["gap"][0] for run in self.of(recipe)])

@@ -12,10 +12,11 @@ from modgap.arrays import unit
 from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
 from modgap.reproduce.entry import Check, Number, Outcome
+from modgap.reproduce.flickr8k.methods import BASELINE, PASSES_SUFFIX
 from modgap.reproduce.flickr8k.results import CONES
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import sides_at_random
+from modgap.reproduce.statistics import mean_interval, sides_at_random
 from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
@@ -128,7 +129,35 @@ def fig15(setting: Setting) -> Outcome:
         ]
         shown = projection(*pairs[0], "pca")
         panels.append({"title": f"{label} (PCA)", "x": shown.x, "y": shown.y})
-    return Outcome(measured, checks, {"panels": panels})
+    trained, of_trained = _trained_gaps(setting)
+    return Outcome(measured | trained, [*checks, *of_trained], {"panels": panels})
+
+
+def _trained_gaps(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
+    """The same of towers trained on Flickr8k, over their seeds; none beside rows of your own."""
+    measured: dict[str, Number] = {}
+    checks: list[Check] = []
+    if setting.rows is not None:
+        return measured, checks
+    runs = setting.runs_from_scratch()
+    for prefix, label in (("normalised_", "with normalisation"), ("unnormalised_", "without")):
+        of = runs.by_seed(f"{BASELINE}{PASSES_SUFFIX}", prefix)
+        if not of:
+            continue
+        gap, apart = mean_interval(of["gap"]), mean_interval(of["told_apart"])
+        wide, distinct = (float(of[f"{name}_by_chance"].max()) for name in ("gap", "told_apart"))
+        measured |= {
+            f"gap, trained, {label}": gap.value,
+            f"gap, sides at random, trained, {label}": wide,
+            f"told apart, trained, {label}": apart.value,
+            f"told apart, sides at random, trained, {label}": distinct,
+        }
+        said = f"Trained, {label}"
+        checks += [
+            PAPER.above("gap_beyond_sides_at_random", gap, wide, said=said),
+            PAPER.above("told_beyond_sides_at_random", apart, distinct, said=said),
+        ]
+    return measured, checks
 
 
 def _random_towers(setting: Setting, normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:
