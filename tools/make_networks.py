@@ -15,7 +15,7 @@ from typing import Any
 
 from make_evidence import fill, table
 
-from modgap.reproduce.networks.results import CNN, PLACES, RECORDED, read_networks
+from modgap.reproduce.networks import CNN, PLACES, RECORDED, read_networks
 from modgap.reproduce.statistics import mean_interval
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "networks.md"
@@ -29,7 +29,7 @@ PUBLISHED = {
 # Mean, deviation and least of a ResNet-18's cosines, in figs 6 and 14; CIFAR-10 is there ImageNet.
 RESNET = {
     "pretrained, photos": "0.5556, 0.0695, 0.2321",
-    "pretrained, cifar": "0.5160, 0.0618, –",
+    "pretrained, CIFAR-10": "0.5160, 0.0618, –",
     "random, photos": "0.9932, 0.0044, 0.9460",
     "random, noise": "0.9993, 0.0001, 0.9985",
 }
@@ -81,13 +81,13 @@ def pretrained_network(runs: dict[str, Any]) -> str:
         "mean", "deviation", "least",
     )  # fmt: skip
     lines = []
-    for kind, words in {"photos": "photos", "cifar": "CIFAR-10", "noise": "noise"}.items():
+    for kind in ("photos", "CIFAR-10", "noise"):
         for place in PLACES:
             of = runs[f"{CNN}-pretrained-{kind}"][place]
             mean = f"{of['mean']:.4f} [{of['low']:.4f}, {of['high']:.4f}]"
             printed = RESNET.get(f"pretrained, {kind}", "–") if place == "after" else "–"
             rest = (f"{of['std']:.4f}", f"{of['min']:.4f}")
-            lines.append((f"pretrained, {words}", place, printed, mean, *rest))
+            lines.append((f"pretrained, {kind}", place, printed, mean, *rest))
     for kind in ("photos", "noise"):
         for place in PLACES:
             of = runs[f"{CNN}-{kind}"][place]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from modgap.reproduce.flickr8k.results import WHOLE_GAP, Runs
-from modgap.reproduce.networks.results import CNN, PLACES
+from modgap.reproduce.networks import CNN, PLACES
 from modgap.simulate.sphere import make_sphere_pairs
 from planted import Plant, in_trained_metrics, on_pairs
 

@@ -104,7 +104,7 @@ def test_every_network_has_a_cone_of_its_own_and_models_learn(run, tmp_path):
         for of in (trained["before"], trained["after"]):
             assert of["low"] <= of["mean"] <= of["high"]
             assert of["count"] == 8 * 7
-    assert found["EfficientNet-Lite2-pretrained-cifar"]["inputs"] == 8
+    assert found["EfficientNet-Lite2-pretrained-CIFAR-10"]["inputs"] == 8
     assert min(found["gaps"]["gap"]) > max(found["gaps"]["image_to_mean"])
     assert {found[f"cifar-{seed}"]["epochs"] for seed in range(2)} == {2}
     assert found["cifar-cones"]["initialisations"] == 2

@@ -175,9 +175,17 @@ class Setting:
 
         return self.read("digit swaps", read_runs(DIGIT_SWAPS))
 
+    def after_passes(self, prefix: str) -> dict[str, np.ndarray]:
+        """Metrics of the baseline of 100 passes, seed by seed; none beside rows of your own."""
+        from modgap.reproduce.flickr8k.methods import BASELINE, PASSES_SUFFIX
+
+        if self.rows is not None:
+            return {}
+        return self.runs_from_scratch().by_seed(f"{BASELINE}{PASSES_SUFFIX}", prefix)
+
     def networks(self) -> dict[str, Any]:
         """What was measured of networks at full size, by the name of the run."""
-        from modgap.reproduce.networks.results import read_networks
+        from modgap.reproduce.networks import read_networks
 
         return self.read("networks", read_networks())
 

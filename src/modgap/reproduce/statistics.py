@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from modgap.evaluation.significance import Interval
+from modgap.measures.gap import gap_distance, linear_separability
 
 Values = Sequence[float] | np.ndarray
 LEVEL = 0.95
@@ -111,9 +112,21 @@ def falls(values: Values) -> bool:
     return all(after < before for before, after in pairwise(values))
 
 
-def sides_at_random(X: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """What two sides of one mixture have: every row given to a side at random."""
-    return np.array_split(rng.permutation(np.concatenate([X, Y])), 2)
+def gap_beside_chance(
+    X: np.ndarray, Y: np.ndarray, rng: np.random.Generator, seed: int = 0
+) -> dict[str, float]:
+    """How far apart and how separable two sides are, and where every row takes a side at random.
+
+    Metrics are NaN where a number is not finite.
+    """
+    mixed = np.array_split(rng.permutation(np.concatenate([X, Y])), 2)
+    found = {}
+    for suffix, (A, B) in (("", (X, Y)), ("_by_chance", mixed)):
+        finite = np.isfinite(A).all() and np.isfinite(B).all()
+        separable = linear_separability(A, B, seed).all_features if finite else np.nan
+        found[f"gap{suffix}"] = gap_distance(A, B) if finite else np.nan
+        found[f"told_apart{suffix}"] = separable
+    return found
 
 
 def share_along(rows: np.ndarray, direction: np.ndarray) -> float:

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from modgap.arrays import unit
 from modgap.evaluation.robustness import noise_correlation
-from modgap.measures.gap import gap_distance, linear_separability
-from modgap.reproduce.statistics import share_along, sides_at_random
+from modgap.reproduce.statistics import gap_beside_chance, share_along
 from modgap.tasks import rephrased_choice, rephrased_choice_task
 from modgap.train.data import Data
 from modgap.train.hooks import embed_split
@@ -38,23 +37,15 @@ def rephrasings(model: Any, data: Data) -> dict[str, float]:
 
 
 def gap_without_normalisation(model: Any, data: Data) -> dict[str, float]:
-    """The gap of held-out pairs with all normalisation, and without any, beside that by chance.
-
-    Metrics are NaN where numbers grow beyond what can be represented.
-    """
+    """The gap of held-out pairs with all normalisation, and without any, beside that by chance."""
     bare, pixels = without_normalisation(model), partial(_unscaled, data.prepare)
-    found = {}
+    found: dict[str, float] = {}
     for name, towers, prepare in (
         ("normalised", model, data.prepare), ("unnormalised", bare, pixels)
     ):  # fmt: skip
         X, Y = _rows(towers, data, prepare)
-        pairs = (X, Y[:, 0])
-        mixed = sides_at_random(*pairs, np.random.default_rng(0))
-        for suffix, both in (("", pairs), ("_by_chance", mixed)):
-            finite = all(np.isfinite(rows).all() for rows in both)
-            found[f"{name}_gap{suffix}"] = gap_distance(*both) if finite else np.nan
-            apart = linear_separability(*both).all_features if finite else np.nan
-            found[f"{name}_told_apart{suffix}"] = apart
+        beside = gap_beside_chance(X, Y[:, 0], np.random.default_rng(0))
+        found |= {f"{name}_{metric}": value for metric, value in beside.items()}
     return found
 
 

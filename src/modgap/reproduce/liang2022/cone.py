@@ -15,9 +15,8 @@ from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.liang2022.convolutional import (
     IN_PLACE,
     network_checks,
+    network_cones,
     network_cosines,
-    network_label,
-    network_values,
 )
 from modgap.reproduce.liang2022.initialisations import (
     INITIALISATIONS,
@@ -58,7 +57,7 @@ def fig2(setting: Setting) -> Outcome:
     """Parts a to c, with theorems 1 and 2 beside b and c, which they explain."""
     source = clip_pairs(setting)
     sides = _sides(setting, "{}, trained", "{}, random weights")
-    cones = {label: cone(X) for label, X in sides.items()}
+    cones = {label: cone(X) for label, X in sides.items()} | network_cones(setting, "photos")
     by_depth = _by_depth(setting)
     rows = initialised_rows(
         setting, "resnet", "digits", INITIALISATIONS, 200 if setting.full else 40
@@ -66,14 +65,12 @@ def fig2(setting: Setting) -> Outcome:
     theory, theorems = _theorems(setting)
     histograms = bin_counts({label: cosines(X) for label, X in sides.items()}, COSINE_EDGES)
     network = network_cosines(setting, "photos")
-    histograms["counts"] |= {network_label(place): of["counts"] for place, of in network.items()}
+    histograms["counts"] |= {label: of["counts"] for label, of in network.items()}
     return Outcome(
         {
             "initialisations": INITIALISATIONS,
             **{f"mean cosine, {label}": found.mean for label, found in cones.items()},
             **{f"least cosine, {label}": found.min for label, found in cones.items()},
-            **network_values(setting, "photos", ("mean",), "mean cosine, {network}"),
-            **network_values(setting, "photos", ("min",), "least cosine, {network}"),
             "mean cosine, sigmoid, depth 2": float(by_depth["sigmoid"][2]),
             "mean cosine, linear, depth 25": float(by_depth["linear"][25]),
             "mean cosine, ReLU, depth 25": float(by_depth["relu"][25]),
@@ -200,10 +197,8 @@ def fig6(setting: Setting) -> Outcome:
     for kind, name in NETWORKS:
         sides[f"random {name}, noise"] = initialised_rows(setting, kind, "noise", 1, n)[0]
     found = {label: cone(X) for label, X in sides.items()}
-    rows = {label: (of.mean, of.std, of.min) for label, of in found.items()}
-    for place, of in network_cosines(setting, "photos").items():
-        rows[f"pre-trained {network_label(place)}"] = (of["mean"], of["std"], of["min"])
-    here = PrintedTable(printed.columns, rows)
+    found |= network_cones(setting, "photos", "noise")
+    here = PrintedTable(printed.columns, {k: (c.mean, c.std, c.min) for k, c in found.items()})
     checks = [_has_cone(label, X, setting.seed) for label, X in sides.items()]
     for name in _MODALITIES:
         before, after = untrained.format(name), trained.format(name)
@@ -214,9 +209,6 @@ def fig6(setting: Setting) -> Outcome:
     return Outcome(
         {
             **here.cells("{column}, {row}"),
-            **network_values(
-                setting, "noise", printed.columns, "{statistic}, pre-trained {network}, noise"
-            ),
             **_videoclip(setting),
             "share of the circle at 0.56": 10 ** log10_cap_fraction(0.56, 2),
             "share of the sphere at 0.56": 10 ** log10_cap_fraction(0.56, 3),
@@ -276,27 +268,20 @@ def fig14(setting: Setting) -> Outcome:
         photos = {name: sides[name] for name in _PHOTOS.values() if name in sides}
         sides = {"ImageNet": held["image"], **photos}
     first = "ImageNet" if held is not None else list(sides)[-1]
-    statistics = ("mean", "std", "min")
-    found = {label: cone(X) for label, X in sides.items()}
+    found = {f"vision transformer, {label}": cone(X) for label, X in sides.items()}
+    found |= network_cones(setting, "photos", "CIFAR-10")
     return Outcome(
         {
-            f"{name}, vision transformer, {label}": getattr(of, name)
+            f"{name}, {label}": getattr(of, name)
             for label, of in found.items()
-            for name in statistics
-        }
-        | network_values(setting, "photos", statistics, "{statistic}, {network}, Flickr8k")
-        | network_values(setting, "cifar", statistics, "{statistic}, {network}, CIFAR-10"),
+            for name in ("mean", "std", "min")
+        },
         [
             _has_cone(first, sides[first], setting.seed),
             *network_checks(setting, "photos"),
-            *network_checks(setting, "cifar"),
+            *network_checks(setting, "CIFAR-10"),
         ],
-        {
-            name: {k: getattr(of, name) for k, of in found.items()}
-            | network_values(setting, "photos", (name,), "{network}")
-            | network_values(setting, "cifar", (name,), "{network}, CIFAR-10")
-            for name in ("mean", "std")
-        },
+        {name: {k: getattr(of, name) for k, of in found.items()} for name in ("mean", "std")},
         on=first
         if held is None
         else "4,000 images of ImageNet by CLIP ViT-B/32 after its projection, each probably the "

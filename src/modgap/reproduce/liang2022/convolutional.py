@@ -5,11 +5,13 @@ Its cosines were measured once; python -m modgap.reproduce.networks measures the
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from modgap.measures.cone import Cone
 from modgap.reproduce.checks import Check, read_as
 from modgap.reproduce.liang2022 import PAPER
-from modgap.reproduce.networks.results import CNN, PLACES
+from modgap.reproduce.networks import CNN, PLACES
 from modgap.reproduce.setting import Setting
 from modgap.reproduce.statistics import Interval, mean_interval
 
@@ -21,28 +23,21 @@ _READINGS = {
 }
 
 
-def network_cosines(setting: Setting, inputs: str) -> dict[str, dict[str, Any]]:
+def network_cosines(setting: Setting, inputs: str) -> dict[str, Any]:
     """The cosines on some inputs by where rows are taken; none beside rows of your own."""
     if setting.rows is not None:
         return {}
     found = setting.networks()[f"{CNN}-pretrained-{inputs}"]
-    return {place: found[place] for place in PLACES}
+    return {f"{CNN} {place} its last ReLU, {inputs}": found[place] for place in PLACES}
 
 
-def network_values(
-    setting: Setting, inputs: str, names: tuple[str, ...], label: str
-) -> dict[str, float]:
-    """Statistics of the cosines; ``label`` has places for {statistic} and {network}."""
+def network_cones(setting: Setting, *inputs: str) -> dict[str, Cone]:
+    """The same as cones, on several kinds of input."""
     return {
-        label.format(statistic=name, network=network_label(place)): found[name]
-        for place, found in network_cosines(setting, inputs).items()
-        for name in names
+        label: Cone(**{field.name: of[field.name] for field in fields(Cone)})
+        for one in inputs
+        for label, of in network_cosines(setting, one).items()
     }
-
-
-def network_label(place: str) -> str:
-    """The rows by where they are taken."""
-    return f"{CNN} {place} its last ReLU"
 
 
 def network_checks(
@@ -54,19 +49,17 @@ def network_checks(
     weights give a larger mean.
     """
     checks: list[Check] = []
-    for place, found in network_cosines(setting, inputs).items():
-        mean, chance = Interval(found["mean"], found["low"], found["high"]), found["by_chance"]
-        label = f"{network_label(place)}, {inputs}"
+    for place, (label, of) in zip(PLACES, network_cosines(setting, inputs).items(), strict=False):
+        mean, chance = Interval(of["mean"], of["low"], of["high"]), of["by_chance"]
         if place == "after":
             stated = [PAPER.above("cone_beyond_relu", mean, chance, label=label)]
         else:
             stated = [PAPER.above("cone_beyond_chance", mean, chance, label=label)]
             if least:
-                positive = found["min"] > 0
-                stated.append(PAPER.check("no_negative_cosine", positive, label=label))
+                stated.append(PAPER.check("no_negative_cosine", of["min"] > 0, label=label))
         if narrower:
             starts = setting.networks()[f"{CNN}-{inputs}"][place]["mean_cosine"]
-            by_start = mean_interval([start - found["mean"] for start in starts])
+            by_start = mean_interval([start - of["mean"] for start in starts])
             stated.append(PAPER.above("random_weights_narrower", by_start, name=label))
         checks += read_as(_READINGS[place], stated)
     return checks

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from modgap.arrays import unit
-from modgap.measures.gap import gap_distance, linear_separability
 from modgap.measures.projection import projection, umap_is_installed
 from modgap.reproduce.entry import Check, Number, Outcome
-from modgap.reproduce.flickr8k.methods import BASELINE, PASSES_SUFFIX
 from modgap.reproduce.flickr8k.results import CONES
 from modgap.reproduce.liang2022 import PAPER
 from modgap.reproduce.setting import Setting
-from modgap.reproduce.statistics import mean_interval, sides_at_random
+from modgap.reproduce.statistics import gap_beside_chance
 from modgap.reproduce.threads import one_thread
 from modgap.simulate.cone_initialisations import (
     ConeComparison,
@@ -101,63 +99,42 @@ def fig13(setting: Setting) -> Outcome:
 
 @PAPER.run("fig15")
 def fig15(setting: Setting) -> Outcome:
-    """The gap of pairs by two random towers, or your model's, with and without normalisation."""
+    """The gap of pairs by random towers, or your model's, with and without normalisation.
+
+    Beside it that of towers trained on Flickr8k.
+    """
     measured: dict[str, Number] = {}
     checks: list[Check] = []
     panels: list[dict[str, Any]] = []
-    for normalisation, label in ((True, "with normalisation"), (False, "without")):
+    for normalisation, label, prefix in (
+        (True, "with normalisation", "normalised"), (False, "without", "unnormalised")
+    ):  # fmt: skip
         pairs = [(unit(X), unit(Y)) for X, Y in _random_towers(setting, normalisation)]
         rng = np.random.default_rng([setting.seed, 1])
-        mixed = [sides_at_random(*both, rng) for both in pairs]
-        gaps, by_chance = ([gap_distance(*both) for both in of] for of in (pairs, mixed))
-        apart, apart_by_chance = (
-            [linear_separability(X, Y, seed=setting.seed).all_features for X, Y in of]
-            for of in (pairs, mixed)
-        )
-        measured |= {
-            "dimension": pairs[0][0].shape[1],
-            f"gap, mean, {label}": float(np.mean(gaps)),
-            f"gap, least, {label}": min(gaps),
-            f"gap, sides at random, {label}": max(by_chance),
-            f"told apart, least, {label}": min(apart),
-            f"told apart, sides at random, {label}": max(apart_by_chance),
+        beside = [gap_beside_chance(*both, rng, setting.seed) for both in pairs]
+        found = {
+            label: {name: np.array([one[name] for one in beside]) for name in beside[0]},
+            f"trained, {label}": setting.after_passes(f"{prefix}_"),
         }
-        said = label.capitalize()
-        checks += [
-            PAPER.above("gap_beyond_sides_at_random", min(gaps), max(by_chance), said=said),
-            PAPER.above("told_beyond_sides_at_random", min(apart), max(apart_by_chance), said=said),
-        ]
+        measured["dimension"] = pairs[0][0].shape[1]
+        for said, of in ((said, of) for said, of in found.items() if of):
+            gap, apart = of["gap"].min(), of["told_apart"].min()
+            by_chance, apart_by_chance = of["gap_by_chance"].max(), of["told_apart_by_chance"].max()
+            measured |= {
+                f"gap, mean, {said}": of["gap"].mean(),
+                f"gap, least, {said}": gap,
+                f"gap, sides at random, {said}": by_chance,
+                f"told apart, least, {said}": apart,
+                f"told apart, sides at random, {said}": apart_by_chance,
+            }
+            words = {"said": said.capitalize()}
+            checks += [
+                PAPER.above("gap_beyond_sides_at_random", gap, by_chance, **words),
+                PAPER.above("told_beyond_sides_at_random", apart, apart_by_chance, **words),
+            ]
         shown = projection(*pairs[0], "pca")
         panels.append({"title": f"{label} (PCA)", "x": shown.x, "y": shown.y})
-    trained, of_trained = _trained_gaps(setting)
-    return Outcome(measured | trained, [*checks, *of_trained], {"panels": panels})
-
-
-def _trained_gaps(setting: Setting) -> tuple[dict[str, Number], list[Check]]:
-    """The same of towers trained on Flickr8k, over their seeds; none beside rows of your own."""
-    measured: dict[str, Number] = {}
-    checks: list[Check] = []
-    if setting.rows is not None:
-        return measured, checks
-    runs = setting.runs_from_scratch()
-    for prefix, label in (("normalised_", "with normalisation"), ("unnormalised_", "without")):
-        of = runs.by_seed(f"{BASELINE}{PASSES_SUFFIX}", prefix)
-        if not of:
-            continue
-        gap, apart = mean_interval(of["gap"]), mean_interval(of["told_apart"])
-        wide, distinct = (float(of[f"{name}_by_chance"].max()) for name in ("gap", "told_apart"))
-        measured |= {
-            f"gap, trained, {label}": gap.value,
-            f"gap, sides at random, trained, {label}": wide,
-            f"told apart, trained, {label}": apart.value,
-            f"told apart, sides at random, trained, {label}": distinct,
-        }
-        said = f"Trained, {label}"
-        checks += [
-            PAPER.above("gap_beyond_sides_at_random", gap, wide, said=said),
-            PAPER.above("told_beyond_sides_at_random", apart, distinct, said=said),
-        ]
-    return measured, checks
+    return Outcome(measured, checks, {"panels": panels})
 
 
 def _random_towers(setting: Setting, normalisation: bool) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -23,8 +23,7 @@ import torch
 from modgap.arrays import unit
 from modgap.core.files import write_text
 from modgap.core.results import to_json
-from modgap.reproduce.networks import cifar, full_size, pretrained
-from modgap.reproduce.networks.results import CNN
+from modgap.reproduce.networks import CNN, cifar, full_size, pretrained
 from modgap.reproduce.runs import Budget, LongRun, complete, gather
 from modgap.train.config import DataConfig
 from modgap.train.data import Data, load_data
@@ -138,7 +137,7 @@ def network_runs(given: argparse.Namespace) -> list[NetworkRun]:
             runs.append(NetworkRun(name=f"{CNN}-{kind}", seconds=20.0, work=start))
             runs.append(NetworkRun(name=f"{CNN}-pretrained-{kind}", seconds=20.0, work=weights))
     if given.cifar is not None:
-        runs.append(NetworkRun(name=f"{CNN}-pretrained-cifar", seconds=20.0, work=other_images))
+        runs.append(NetworkRun(name=f"{CNN}-pretrained-CIFAR-10", seconds=20.0, work=other_images))
         runs += [
             NetworkRun(name=f"cifar-{seed}", seconds=60.0, work=partial(trained, seed))
             for seed in range(given.models)

@@ -24,8 +24,8 @@ from modgap.reproduce.liang2022.row_statistics import (
     random_cosine,
     row_interval,
 )
+from modgap.reproduce.networks import PLACES
 from modgap.reproduce.networks.full_size import compared, unit_rows
-from modgap.reproduce.networks.results import PLACES
 from modgap.train.towers.build import Tower, make_tower
 from modgap.train.towers.config import TowerConfig
 from modgap.train.towers.encoders import resolve_source
