@@ -135,11 +135,12 @@ def check_first_screen(seen: Visit, document: dict[str, Any], name: str) -> None
     assert "retrieval_recall" not in page.inner_text("main")
 
 
-def serious(page: Any) -> list[str]:
+def serious(page: Any, within: str = "html") -> list[str]:
     """The serious and critical violations that axe-core reports."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    where, what = {"include": [[within]]}, {"resultTypes": ["violations"]}
+    found = Axe().run(page, context=where, options=what).response["violations"]
     return [
         f"{one['id']}: {node['html'][:200]}"
         for one in found
