@@ -81,7 +81,7 @@ class Modalities(GroupedRows):
         (see inputs.md), of which one may hold all modalities; ``groups`` may then name a
         column.
 
-        This is where it is decided whether rows are pairs. ``paired=False`` says that they are
+        `row_pairs` decides whether rows are pairs. ``paired=False`` says that they are
         not, ``groups=(gx, gy)`` which of them are. Without either, rows of the same id are pairs
         where both sides have ids; else row i of both sides, where there are as many. Values are
         not looked at.
