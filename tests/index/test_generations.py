@@ -217,9 +217,11 @@ MIGRATE = (
 
 def test_the_whole_way_by_commands_leaves_the_old_index_as_it_was(folder):
     before = hashlib.sha256((folder / "old.faiss").read_bytes()).hexdigest()
-    asked = ["new-text.npy", "--modality", "text", "-k", "3"]
+    for name, side in (("old", OLD), ("new", NEW)):
+        np.save(f"{name}-queries.npy", side["text"][:20])
+    asked = ["new-queries.npy", "--modality", "text", "-k", "3"]
     old = succeed(
-        *["index", "search", "old.faiss", "correction.safetensors", "old-text.npy", "-k", "3"]
+        *["index", "search", "old.faiss", "correction.safetensors", "old-queries.npy", "-k", "3"]
     ).out
     said = succeed(*MIGRATE.split())
     assert re.search(r"(Use|Not enough pairs)\b", said.out)
@@ -239,7 +241,7 @@ def test_the_whole_way_by_commands_leaves_the_old_index_as_it_was(folder):
     # Undone: the old model's queries find what they found.
     assert hashlib.sha256((folder / "old.faiss").read_bytes()).hexdigest() == before
     again = succeed(
-        *["index", "search", "old.faiss", "correction.safetensors", "old-text.npy", "-k", "3"]
+        *["index", "search", "old.faiss", "correction.safetensors", "old-queries.npy", "-k", "3"]
     ).out
     assert again == old
     with open_generations("moving", "old.faiss", "new.faiss") as both:
