@@ -7,6 +7,7 @@ threads when it forks.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,14 @@ class Worker:
     def __call__(
         self,
         folder: Path,
-        words: str,
+        words: str | list[object],
         point: tuple[str, int] = ("", 0),
         number: int = signal.SIGKILL,
         code: str = "",
         keep: str = os.devnull,
     ) -> tuple[int, str]:
-        asked: dict[str, Any] = {"folder": str(folder), "words": words.split(), "code": code}
+        listed = words.split() if isinstance(words, str) else [*map(str, words)]
+        asked: dict[str, Any] = {"folder": str(folder), "words": listed, "code": code}
         asked |= {"point": point[0], "call": point[1], "signal": number, "keep": keep}
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -48,6 +51,17 @@ class Worker:
 
     def close(self) -> None:
         self.process.communicate()
+
+
+@cache
+def training_worker() -> Worker:
+    """One that trains: what it needs takes longer to import than a short run does."""
+    made = Worker(
+        "modgap.cli", "modgap.train.loop", "transformers.modeling_utils", "torch._dynamo",
+        "scipy.interpolate", "scipy.stats", "pyarrow.parquet", "PIL.Image", "safetensors.numpy",
+    )  # fmt: skip
+    atexit.register(made.close)
+    return made
 
 
 def end_at(point: str, call: int, number: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from command_line import everything_in, make_files, modgap
-from fault_worker import Worker
+from fault_worker import Worker, training_worker
 from modgap import Correction
 from modgap.io import Embeddings, open_embeddings
 
@@ -140,6 +140,7 @@ def test_an_input_that_changes_at_any_read_ends_in_a_result_or_in_a_sentence(
     assert call > 1
 
 
+@pytest.mark.xdist_group("train")  # the worker is started once
 def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("tokenizers")
@@ -150,10 +151,7 @@ def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(tmp_
     )
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()), encoding="utf-8")
     pytest.importorskip("transformers")
-    worker = Worker(
-        "modgap.cli", "modgap.train.loop", "transformers.modeling_utils", "torch._dynamo",
-        "scipy.interpolate", "scipy.stats", "pyarrow.parquet", "PIL.Image", "safetensors.numpy",
-    )  # fmt: skip
+    worker = training_worker()
     points = [
         ("modgap.train.loop:load_data", 1),
         ("modgap.train.learner:Learner:set_rates", 2),
@@ -166,7 +164,6 @@ def test_training_that_was_killed_while_it_read_trained_or_wrote_is_resumed(tmp_
         assert status == -number, said
         check_whole(tmp_path / "run")
     status, said = worker(tmp_path, "train config.json --resume -o run")
-    worker.close()
     assert status == 0, said
     assert "no checkpoint" not in said
     assert not list((tmp_path / "run").rglob(".modgap-*"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 
-from command_line import everything_in, modgap, refuse, start, succeed
+from command_line import everything_in, modgap, refuse, succeed
+from fault_worker import training_worker
 from modgap.cli import show
 from modgap.train import list_presets
 
@@ -79,35 +79,29 @@ def whole(tmp_path_factory):
 
 def test_ctrl_c_is_one_sentence_and_the_run_goes_on_as_if_it_had_not_been(whole, tmp_path):
     folder = tmp_path / "a run"
-    process = start(*LONG, "--set", "train.checkpoint_every=5", "-o", folder)
-    while process.poll() is None and not list(folder.glob("checkpoints/step-*")):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (130, "")
-    newest = sorted((folder / "checkpoints").iterdir())[-1].stem
-    assert err == (
-        f"modgap: interrupted; nothing half-written is left, and {newest} is kept: go on with "
-        f"modgap train --resume -o '{folder}'\n"
+    words = [*LONG, "--set", "train.checkpoint_every=5", "-o", folder]
+    point = ("modgap.train.run:write_checkpoint+", 2)
+    ended = training_worker()(tmp_path, words, point, signal.SIGINT, keep="out.txt")
+    assert ended == (
+        130,
+        "modgap: interrupted; nothing half-written is left, and step-00000011 is kept: go on with "
+        f"modgap train --resume -o '{folder}'\n",
     )
+    assert (tmp_path / "out.txt").read_text() == ""
     ran = succeed("train", "--resume", "-o", folder, "--json")
-    assert ran.json["first_step"] == int(newest.removeprefix("step-"))
+    assert ran.json["first_step"] == 11  # the step after the checkpoint was whole, too
     for name in ("model.safetensors", "digits.safetensors"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_a_run_that_is_told_to_stop_saves_the_step_it_has_done(whole, tmp_path):
     folder = tmp_path / "run"
-    process = start(*LONG, "-o", folder)
-    log = folder / "log.jsonl"
-    while process.poll() is None and not (log.exists() and log.read_text()):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)  # Ctrl-C has a test of its own
-    process.communicate()
-    assert process.returncode == -signal.SIGTERM
+    point = ("modgap.train.learner:Learner:set_rates", 7)
+    status, _ = training_worker()(tmp_path, [*LONG, "-o", folder], point, signal.SIGTERM)
+    assert status == -signal.SIGTERM  # Ctrl-C has a test of its own
     (kept,) = (folder / "checkpoints").iterdir()
     ran = succeed("train", "--resume", "-o", folder, "--json")
-    assert 0 < ran.json["first_step"] == int(kept.stem.removeprefix("step-")) < ran.json["steps"]
+    assert ran.json["first_step"] == int(kept.stem.removeprefix("step-")) == 7
     model = "model.safetensors"
     assert (folder / model).read_bytes() == (whole / model).read_bytes()
 
