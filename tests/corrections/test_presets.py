@@ -55,7 +55,7 @@ def test_rows_of_clip_b16_are_refused_by_the_preset_of_b32_and_the_other_way(pub
 @pytest.mark.parametrize("name", PRESETS)
 def test_rows_like_the_fitted_ones_are_taken_and_rows_of_another_model_refused(name):
     preset = open_preset(name)
-    for seed in range(50):
+    for seed in range(20):
         rows = rows_like_fitted(name, seed)
         for side, one in rows.items():
             assert not recognise(preset, one, side).refused

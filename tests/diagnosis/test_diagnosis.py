@@ -389,7 +389,7 @@ def test_rankings_by_distance_are_not_taken_to_be_kept_by_a_correction_of_inner_
 def test_a_quantised_index_is_tried_where_the_gap_of_its_codes_is_least(published_clip):
     X, Y = (unit(side.astype(np.float64)) for side in published_clip)
     found = diagnose(X, Y, goal="quantised")
-    usual = {t.method for t in diagnose(X, Y).trials}
+    usual = {t.method for t in diagnose(X[:120], Y[:120]).trials}
     own = [t for t in found.trials if t.method not in usual]
     moved = {t.method.partition("move=")[2][1] if "move=" in t.method else "y" for t in own}
     assert moved == {"x", "y"}
