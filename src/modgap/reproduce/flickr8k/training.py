@@ -35,7 +35,7 @@ from modgap.train.learner import make_optimiser, temperature_of
 from modgap.train.loggers import LOG
 from modgap.train.loss import contrastive
 from modgap.train.start import make_model, tokenizer_of
-from modgap.train.towers.build import TwoTower, make_two_tower
+from modgap.train.towers.build import TwoTower, resolved_config
 
 POINTS = 24  # of the gap's course over a run
 PAIRS = 512  # that the course is measured on, as Yaras et al. do (E.2)
@@ -255,7 +255,9 @@ def count_weights(preset: str) -> dict[str, Any] | None:
         return None
     projections = {}
     for dimension in (64, 128, 256, 512):
-        model = make_two_tower({"name": "pretrained", "dimension": dimension})
+        config = resolved_config({"name": "pretrained", "dimension": dimension})
+        with torch.device("meta"):  # shapes without weights, of which there are 120 MB
+            model = TwoTower(config)
         towers = [model.image.body, model.text.body]
         pretrained = sum(p.numel() for tower in towers for p in tower.parameters())
         projections[str(dimension)] = sum(p.numel() for p in model.parameters()) - pretrained

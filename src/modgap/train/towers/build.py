@@ -267,15 +267,19 @@ def make_two_tower(
     transformer and a linear projection each. "digits" is two perceptrons. "pretrained" has the
     networks of EfficientNet-Lite2 and MiniLM, which come from wheels, below random projections.
     """
-    config = find_config(name_or_config)
-    config = dataclasses.replace(
-        config, image=resolve_source(config.image), text=resolve_source(config.text)
-    )
     with seeded(seed):
-        model = TwoTower(config)
+        model = TwoTower(resolved_config(name_or_config))
     for tower in (model.image, model.text):
         load_source(tower.body, tower.config)
     return model
+
+
+def resolved_config(name_or_config: str | Mapping[str, Any] | TwoTowerConfig) -> TwoTowerConfig:
+    """The configuration with the architectures of its sources filled in."""
+    config = find_config(name_or_config)
+    return dataclasses.replace(
+        config, image=resolve_source(config.image), text=resolve_source(config.text)
+    )
 
 
 def _clip(config: TwoTowerConfig) -> tuple[Tower, Tower]:
