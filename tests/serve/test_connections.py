@@ -70,9 +70,9 @@ def half_heads(port: int, n: int, held: ExitStack) -> list[socket.socket]:
 
 def eventually(holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 20
-    while not holds() and time.monotonic() < deadline:
+    while not (held := holds()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return holds()
+    return held
 
 
 def is_closed(one: socket.socket) -> bool:
