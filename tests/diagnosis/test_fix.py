@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import everything_in, modgap, script
+from command_line import everything_in, few_digits, modgap, script
 from index_services import new_name, postgres_url, psql
-from modgap import Correction, Modalities, load_digits, open_embeddings, open_pair
+from modgap import Correction, Modalities, open_embeddings, open_pair
 from modgap.core.locks import sole_writer_of
 from modgap.corrections import Center, Procrustes, Whiten
 from modgap.corrections.calibrate import Calibrate
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
 def real(request, tmp_path_factory):
     """A real set fixed: its folder, and its raw text rows."""
     if request.param == "digits":
-        digits = load_digits()
+        digits = few_digits(400)
         X, Y, groups = digits.X, digits.Y, digits.groups
     else:
         X, Y = request.getfixturevalue(f"published_{request.param}")
