@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from fault_worker import training_worker
 from training import bars_config, few_digits, write_captions
 
 
@@ -34,12 +33,15 @@ def digits():
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory) -> Path:
     """What other processes have written: see training_worker.py."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
     folder = tmp_path_factory.mktemp("processes")
-    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29000 + os.getpid() % 1000)}
-    worker = Path(__file__).parents[1] / "training_worker.py"
-    done = subprocess.run(
-        [sys.executable, worker, folder], env={**os.environ, **here, "OMP_NUM_THREADS": "1"},
-        capture_output=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
+    path = Path(__file__).parents[1] / "training_worker.py"
+    code = (
+        "import os, runpy, sys\n"
+        f"os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='{29000 + os.getpid() % 1000}')\n"
+        f"sys.argv[1:] = [{str(folder)!r}]\n"
+        f"runpy.run_path({str(path)!r}, run_name='__main__')"
+    )
+    status, said = training_worker()(folder, "", code=code)
+    assert status == 0, said
     return folder

@@ -355,7 +355,7 @@ def test_a_temperature_that_cannot_be_made_is_refused(values, words):
         temperature_of(TemperatureConfig(**values), 10)
 
 
-@pytest.mark.xdist_group("processes")
+@pytest.mark.xdist_group("train")
 @pytest.mark.parametrize("name", RUNS)
 def test_two_processes_train_as_one(name, processes, digits, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: x)

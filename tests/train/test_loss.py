@@ -359,7 +359,7 @@ def shared(processes):
     return [torch.load(processes / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-@pytest.mark.xdist_group("processes")
+@pytest.mark.xdist_group("train")
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_give_the_loss_and_gradients_of_one(shared, name):
     expected = loss_of(CASES[name], slice(None), False)

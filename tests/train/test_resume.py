@@ -108,7 +108,7 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again_and_dropout_goes
     assert not begun.exists()
 
 
-@pytest.mark.xdist_group("processes")
+@pytest.mark.xdist_group("train")
 def test_a_process_killed_at_any_moment_resumes_to_the_same_weights(processes, digits, tmp_path):
     out, whole = shutil.copytree(processes / "killed", tmp_path / "killed"), tmp_path / "whole"
     after = int((processes / "after").read_text())
