@@ -100,6 +100,7 @@ def test_what_the_notebook_says_of_the_digits_is_so(claims):
     assert claims == ["True", "True"]
 
 
+@pytest.mark.long
 def test_the_notebook_reads_on_dark_and_its_page_works_without_a_network(
     browser, executed, claims, tmp_path
 ):

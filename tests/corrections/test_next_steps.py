@@ -40,7 +40,11 @@ def rows(noise, n=440, d=16):
 NOISE = {"one metric": (0.4, 0.4), "two metrics": (1.0, 0.2)}
 
 
-CASES = [("two metrics", "text"), ("two metrics", "image"), *((m, "both") for m in NOISE)]
+CASES = [
+    ("two metrics", "text"),
+    pytest.param(("two metrics", "image"), marks=pytest.mark.long),
+    *((metrics, "both") for metrics in NOISE),
+]
 
 
 @pytest.fixture(scope="module", params=CASES, ids="-".join)

@@ -408,6 +408,7 @@ def test_what_the_correction_demands_is_in_the_verdict_and_beside_the_file(fresh
     assert "Text recall@1" not in fresh.page.inner_text("main")
 
 
+@pytest.mark.long
 @pytest.mark.published
 def test_published_clip_page_says_use_and_is_drawn(tab, published_clip, tmp_path):
     found = modgap.diagnose(*published_clip, correctors=(Calibrate("keep"),))
