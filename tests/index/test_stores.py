@@ -289,7 +289,8 @@ def test_torch_queries_are_searched_like_arrays(store):
 # The client of Qdrant leaves its lock file open when the folder is in use.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", sorted({*LIBRARIES} - {"milvus"}))
-def test_two_builds_at_once_are_kept_apart(kind, tmp_path):
+def test_two_builds_at_once_are_kept_apart(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("modgap.index.postgres._LOCK_TRIES", 2)
     store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
     with store.open(correction, create=True) as index:
@@ -377,7 +378,8 @@ def test_a_folder_of_qdrant_is_flushed_once_a_batch(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["faiss", "lance", "pgvector", "sqlite", "chroma"])
-def test_what_two_processes_add_is_all_there(kind, tmp_path):
+def test_what_two_processes_add_is_all_there(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("modgap.index.postgres._LOCK_TRIES", 2)
     store = make_store(kind, tmp_path)
     correction = CORRECTIONS["center"]
     with store.open(correction, create=True) as index:
