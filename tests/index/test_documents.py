@@ -334,6 +334,8 @@ def open_finished(store, correction=CALIBRATED, **options):
         (lambda i: i.delete([1], "sound"), "modality must be one of"),
         (lambda i: i.delete(["1"], "image"), "whole numbers, got text for image"),
         (lambda i: i.delete([1.5], "image"), "all be whole numbers or all be text"),
+        (lambda i: i.delete([1, "a"], "image"), "all be whole numbers or all be text, got both"),
+        (lambda i: i.delete(1, "image"), "one entry per row of image"),
         (lambda i: i.delete([1, 1], "image"), "1 comes more than once"),
         (
             lambda i: i.write_all(

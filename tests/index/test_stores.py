@@ -161,13 +161,23 @@ def test_results_that_are_missing_count_against_recall(tmp_path):
 
 def test_an_index_that_was_not_finished_is_resumed_and_finishes(store):
     correction = CORRECTIONS["calibrate"]
+
+    def cut(step: str, done: int, total: int) -> None:
+        if (step, done) == ("storing text", 32):
+            raise PowerCut
+
     with contextlib.suppress(PowerCut), store.open(correction, create=True, batch_rows=16) as index:
         index.write(X, "image")
-        index.write(Y[:32], "text")
-        raise PowerCut
+        index.write(Y, "text", progress=cut)
     message = "no index" if store.kind == "faiss" else "was not finished"  # in memory until then
     with pytest.raises(InputValueError, match=message):
         store.open(correction)
+    if store.kind != "faiss":
+        with (
+            pytest.raises(InputValueError, match="documents of other rows of text by these ids"),
+            store.open(correction, create=True) as index,
+        ):
+            index.write_all({"image": X, "text": Y[::-1]})
     with store.open(correction, create=True, batch_rows=16) as index:
         assert index.write(X, "image") == (N if store.kind == "faiss" else 0)
         assert index.write(Y, "text") == (N if store.kind == "faiss" else N - 32)

@@ -102,6 +102,10 @@ def test_a_check_refuses_with_figures_and_names_the_ways_on() -> None:
         check_pairing(data)
     check_pairing(data, trust_pairs=True)
     check_pairing(Modalities.of(X, Y))
+    once = Modalities.of(X, 3 * X)
+    with pytest.raises(InputValueError, match=r"rows are the same: was one file given twice\?"):
+        check_pairing(once)
+    check_pairing(once, trust_pairs=True)
 
 
 def test_shuffled_rows_are_noticed_all_but_once_in_a_thousand_times() -> None:

@@ -34,9 +34,9 @@ class VectorIndex(SearchedStore, ChangedStore):
 
     Used as a context manager, an index is finished when the block ends without an error. One that
     was not finished (the process was killed, say) is opened again with ``create=True``: ``write``
-    then leaves out the ids that are there. Documents of a finished index are added, replaced and
-    deleted by id. Each batch is stored for good, so it can be searched at any time; a change that
-    was interrupted is finished by making it again.
+    of the same rows then leaves out the ids that are there. Documents of a finished index are
+    added, replaced and deleted by id. Each batch is stored for good, so it can be searched at any
+    time; a change that was interrupted is finished by making it again.
 
     Opened with a correction that was extended by a modality (`modgap.corrections.extend`), it takes
     documents of that too; those that are there stay as they are.

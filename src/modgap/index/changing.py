@@ -113,9 +113,9 @@ class ChangedStore(VectorStore):
             Which modality they are.
         """
         check_choice(modality, "modality", self.names)
-        if not len(ids):
+        if np.size(ids) == 0:
             return 0
-        every, id_type = check_ids(ids, len(ids), modality)
+        every, id_type = check_ids(ids, np.size(ids), modality)
         self._lock_to_change()
         with self._one_sentence():
             known = self._stored(modality, every, id_type)
@@ -180,9 +180,15 @@ class ChangedStore(VectorStore):
             known = self._stored(modality, every, id_type)
         if self._note is not None and modality not in self.names:
             self._check_extensible()
-        mark = change_mark("write", modality, every)
+        mark = change_mark("write", modality, every, source)
         if known and not (upsert or self._resumes(mark)):
             example = next(one for one in every if one in known)
+            if self._resuming:
+                raise InputValueError(
+                    f"{self.place} was not finished, and holds {len(known)} documents of other "
+                    f"rows of {modality} by these ids, {example!r} for instance. Run the build "
+                    "again on the same rows, or replace it (replace=True, --replace)."
+                )
             raise InputValueError(
                 f"{self.place} holds {len(known)} of these ids of {modality} already, {example!r} "
                 "for instance. Leave them out, give the rows other ids, or replace the documents "
@@ -205,6 +211,7 @@ class ChangedStore(VectorStore):
                 self._replacing = False
             if self._note is None:
                 self._note = new_note(self.vectors.values(), rows.id_type, graphs=self.graphs)
+                self._note["changing"] = [rows.mark]
                 self._make(self._note, rows.id_type)
                 self._resuming = True
             else:
@@ -245,14 +252,12 @@ class ChangedStore(VectorStore):
     def _resumes(self, mark: str) -> bool:
         """Whether a change was begun before, and not finished."""
         begun = self._note is not None and mark in self._note["changing"]
-        return self._resuming or (begun and mark not in self._made)
+        return begun and (self._resuming or mark not in self._made)
 
     def _begin_change(self, mark: str, modality: str, n_documents: int) -> None:
-        """Note a change of a finished index; made again after a kill, it counts once."""
+        """Note a change; made again after a kill, it counts once."""
         note = self._note
         assert note is not None
-        if not note["finished"]:
-            return
         for name in [*note["documents"]]:
             if self._is_refitted(name):
                 note["documents"][name] = (self._count(name), 0)

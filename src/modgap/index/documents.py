@@ -43,8 +43,12 @@ def check_ids(ids: Any, n_rows: int, modality: str) -> tuple[list[Id], IdType]:
         )
     keys: list[Any] = given.tolist()
     types = {type(key) for key in keys}
-    if types not in ({int}, {str}):
-        raise InputTypeError(f"ids must all be whole numbers or all be text, got {given.dtype}.")
+    # NumPy makes text of numbers that stand beside text.
+    listed = isinstance(ids, (list, tuple))
+    mixed = listed and types == {str} and not all(isinstance(key, str) for key in ids)
+    if types not in ({int}, {str}) or mixed:
+        what = "both" if mixed else given.dtype
+        raise InputTypeError(f"ids must all be whole numbers or all be text, got {what}.")
     if types == {int} and max(keys) >= 2**63:
         raise InputValueError("ids must be below 2**63. Pass larger ones as text.")
     if types == {str}:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from modgap._version import __version__
 from modgap.core.checks import InputValueError
 from modgap.core.limits import parse_json
@@ -15,8 +17,11 @@ from modgap.corrections.fingerprints import fingerprint
 from modgap.index.equal_lengths import lifted_lengths
 from modgap.index.hits import Id, IdType
 from modgap.index.stored_vectors import StoredVector
+from modgap.io import Embeddings
 
 FORMAT = 4
+# So many rows tell those of a change that was interrupted from others.
+MARKED_ROWS = 64
 
 Note = dict[str, Any]
 # One graph for each modality, or one of all.
@@ -88,9 +93,13 @@ def background_marks(correction: Correction) -> dict[str, str]:
     return {name: hashlib.sha256(one.heights.tobytes()).hexdigest() for name, one in lists.items()}
 
 
-def change_mark(what: str, modality: str, ids: Sequence[Id]) -> str:
-    """Tells a change of documents that was begun from another one."""
-    return hashlib.sha256(json.dumps([what, modality, ids]).encode()).hexdigest()
+def change_mark(what: str, modality: str, ids: Sequence[Id], rows: Embeddings | None = None) -> str:
+    """Tells a change of documents that was begun from another one, by their ids and some rows."""
+    made = hashlib.sha256(json.dumps([what, modality, ids]).encode())
+    if rows is not None:
+        some = np.linspace(0, rows.n_rows - 1, min(MARKED_ROWS, rows.n_rows)).astype(int)
+        made.update(np.ascontiguousarray(rows.take(np.unique(some)), dtype=np.float32).tobytes())
+    return made.hexdigest()
 
 
 def read_note(text: str | bytes | None) -> Note:

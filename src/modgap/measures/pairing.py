@@ -25,6 +25,9 @@ MIN_Z = 4.0
 MIN_RECALL = 4.0  # times chance
 MIN_EXCESS = 0.9  # standard deviations of the cosines
 
+# Of unit rows in float32; photos and their captions are never that near.
+SAME_ROWS = 1 - 1e-6
+
 MAX_SAMPLE = 1_000
 
 _CAUSES = (
@@ -166,7 +169,7 @@ def warn_if_unpaired(signal: PairingSignal | None) -> None:
 
 
 def check_pairing(data: Modalities, *, trust_pairs: bool = False, seed: int = 0) -> None:
-    """Refuse pairs that do not look like pairs.
+    """Refuse pairs that do not look like pairs, and two sides with the same rows.
 
     Parameters
     ----------
@@ -178,6 +181,13 @@ def check_pairing(data: Modalities, *, trust_pairs: bool = False, seed: int = 0)
         Seed of the sample.
     """
     signal = None if trust_pairs else pairing_signal(data, seed=seed)
+    if signal is not None and signal.cosine_matched >= SAME_ROWS:
+        x, y = signal.names
+        raise InputValueError(
+            f"The {x} and {y} rows are the same: was one file given twice? Give a file for each "
+            "modality; to go on with these, use diagnose or fix with --trust-pairs "
+            "(trust_pairs=True)."
+        )
     if signal is not None and signal.looks_paired is False:
         raise InputValueError(
             f"{signal.sentence} If the rows are no pairs, say so with --unpaired (in Python, "
