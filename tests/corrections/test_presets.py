@@ -52,7 +52,9 @@ def test_rows_of_clip_b16_are_refused_by_the_preset_of_b32_and_the_other_way(pub
             assert recognise(open_preset(name), rows, side).refused
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.long) for name in PRESETS[:-1]), PRESETS[-1]]
+)
 def test_rows_like_the_fitted_ones_are_taken_and_rows_of_another_model_refused(name):
     preset = open_preset(name)
     for seed in range(20):

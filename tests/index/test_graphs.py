@@ -212,7 +212,7 @@ def test_one_graph_of_all_is_measured_and_warned_of_where_it_misses_much(tmp_pat
             index.finish()
         assert set(index.graph_recall) == {"image", "text"}
         documents = {"image": images, "text": texts}
-        real = evaluate_index(index, documents, sample=400).exact_found
+        real = evaluate_index(index, documents, sample=200).exact_found
         assert index.graph_recall == pytest.approx(real, abs=0.08)
         index.drop()
     center = Center().fit(X, Y).correction_

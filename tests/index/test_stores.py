@@ -343,8 +343,17 @@ STEPS = {
 }
 
 
+# A second each, most of which is the start of a server.
+LONG_STEPS = ("create_index", "load_collection")
+
+
 @pytest.mark.parametrize(
-    ("kind", "step"), [(kind, step) for kind in STEPS for step in STEPS[kind][2].split()]
+    ("kind", "step"),
+    [
+        pytest.param(kind, step, marks=[pytest.mark.long] * (step in LONG_STEPS))
+        for kind in STEPS
+        for step in STEPS[kind][2].split()
+    ],
 )
 def test_a_build_killed_at_any_step_is_built_again(tmp_path, kind, step):
     module, name, _ = STEPS[kind]

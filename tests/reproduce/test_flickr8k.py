@@ -407,7 +407,8 @@ def test_gathered_runs_are_a_line_each(tmp_path) -> None:
     assert list(read_runs(out).runs) == ["a", "b"]
 
 
-@pytest.mark.parametrize("minutes", ["0.001", pytest.param("600", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("minutes", ["0.001", "600"])
 def test_the_runner_trains_on_pretrained_towers_within_its_minutes(
     tmp_path, monkeypatch, capsys, minutes
 ) -> None:

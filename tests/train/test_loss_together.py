@@ -88,6 +88,7 @@ def test_their_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(centroid_uniformity, tuple(given))
 
 
+@pytest.mark.long
 def test_aligning_true_pairs_in_training_leaves_a_smaller_gap(tmp_path):
     gaps, pairs = {}, {}
     for align in (0.0, 5.0):
