@@ -133,8 +133,7 @@ def check_note(
     """
     if not note:
         raise InputValueError(
-            f"{place} exists already, but it was not built by modgap, or is damaged. Choose "
-            "another name, or remove it."
+            f"{place} was not built by modgap, or is damaged. Choose another name."
         )
     vectors = match_vectors(note, corrections, place)
     if note["finished"] and create:
