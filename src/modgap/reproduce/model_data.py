@@ -200,7 +200,7 @@ def open_model_data(
     progress: Progress | None = None,
     **options: Any,
 ) -> ModelData:
-    """A model with data sets: tasks are told by their published layout, all else are items.
+    """A model with data sets: tasks are known by their published layout, all else are items.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def open_model_data(
     images, split
         As for `modgap.io.open_items`, for items; ``images`` for tasks, too.
     progress : callable, optional
-        Is told how many items are embedded.
+        Called with how many items are embedded.
     """
     found: dict[str, Any] = {}
     items = []

@@ -93,7 +93,7 @@ def run_entry(entry: Entry, setting: Setting) -> tuple[EntryReport, Outcome | No
     except (NotAtHand, MissingExtraError) as error:
         return report_of(entry, setting, missing=str(error)), None
     except Exception as error:
-        # One mistake must not cost the others; it is told, and the exit status says so.
+        # One mistake must not cost the others; it is reported, and the exit status says so.
         seconds = perf_counter() - started
         return report_of(entry, setting, error=_told(error), seconds=seconds), None
     seconds = perf_counter() - started

@@ -91,7 +91,7 @@ class Setting:
     seed, seeds
         Where random numbers start, and with how many seeds from there what is drawn is drawn.
     progress
-        Is told the name of a step, how much of it is done, and of how much.
+        Called with the name of a step, how much of it is done, and of how much.
     rows
         Rows of your own, in place of all others.
     planted

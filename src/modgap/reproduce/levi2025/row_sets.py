@@ -85,7 +85,7 @@ def labelled_sets(setting: Setting) -> list[RowSet]:
     """Images with their classes: ImageNet's, if at hand, and the digits; or your own."""
     own = setting.rows
     if own is not None and own.labels is None:
-        raise setting.lacking("What an image shows is told by --labels.", sources.NO_CLASSES)
+        raise setting.lacking("Give what each image shows: --labels.", sources.NO_CLASSES)
     shown = [task for task in sources.zero_shots(setting) if task.name in ("ImageNet", YOUR_ROWS)]
     found = [
         RowSet(task.name, _wide(image=task.X), labels=task.labels, kind="images") for task in shown
