@@ -25,6 +25,7 @@ from modgap import GapMonitor
 from modgap.core.checks import InputTypeError, InputValueError, MissingExtraError
 from modgap.corrections import Center
 from modgap.index import evaluate_index, open_index
+from modgap.index.changing import _MARKS
 from modgap.index.metadata import FORMAT
 from modgap.io import Embeddings
 
@@ -185,6 +186,21 @@ def test_an_index_that_was_not_finished_is_resumed_and_finishes(store):
         assert index.count() == 2 * N
         result = evaluate_index(index, {"image": X, "text": Y}, sample=10)
         assert set(result.exact_found.values()) == {1.0}
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+def test_a_build_in_many_writes_is_resumed_from_its_first_one(store):
+    rows = np.resize(X, (2 * _MARKS, X.shape[1]))
+
+    def writes(index, n):
+        return [index.write(rows[k : k + 1], "image", ids=[k]) for k in range(n)]
+
+    correction = CORRECTIONS["calibrate"]
+    with contextlib.suppress(PowerCut), store.open(correction, create=True) as index:
+        writes(index, len(rows) - 3)
+        raise PowerCut
+    with store.open(correction, create=True) as index:
+        assert writes(index, len(rows)) == [0] * (len(rows) - 3) + [1] * 3
 
 
 def test_an_index_that_exists_is_refused_replaced_or_dropped(store):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from conftest import EMBEDDINGS
 from modgap.reproduce import Setting, entries, run_entry
 from modgap.reproduce.record import SEEDS, change, recorded
 
+README = Path(__file__).parents[2] / "README.md"
 RUN = [entry for entry in entries().values() if entry.run is not None]
 
 
@@ -27,3 +32,13 @@ def test_every_verdict_on_record_has_its_seeds_and_what_decided_it() -> None:
         assert found.seeds in ((0,) if found.finding is None else (1, SEEDS)), key
         if found.evidence not in ("missing", "consistency only"):
             assert found.decided_by, key
+
+
+def test_the_readme_counts_the_verdicts_on_record() -> None:
+    judged = [each for each in recorded().values() if each.evidence != "consistency only"]
+    counts = Counter(each.finding for each in judged)
+    (row,) = (line for line in README.read_text().splitlines() if "papers put to the test" in line)
+    named = [int(number) for number in re.findall(r"\*\*(\d+)\*\*", row)]
+    wanted = ("holds", "fails", "depends on the reading", "premise not met")
+    assert named == [counts[finding] for finding in wanted]
+    assert f"| {len(recorded())} figures and tables" in row

@@ -251,8 +251,11 @@ class ChangedStore(VectorStore):
 
     def _resumes(self, mark: str) -> bool:
         """Whether a change was begun before, and not finished."""
-        begun = self._note is not None and mark in self._note["changing"]
-        return begun and (self._resuming or mark not in self._made)
+        begun = [] if self._note is None else self._note["changing"]
+        if self._resuming:
+            # Of a build in many writes the marks of the first ones are no longer kept.
+            return mark in begun or len(begun) > _MARKS
+        return mark in begun and mark not in self._made
 
     def _begin_change(self, mark: str, modality: str, n_documents: int) -> None:
         """Note a change; made again after a kill, it counts once."""
